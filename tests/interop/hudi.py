@@ -196,6 +196,11 @@ class Hudi:
         set_here = set(settings.mkString("\n").split("\n")) - always
         return {one for one in set_here if one.startswith(("hoodie.", "spark.sql.session."))}
 
+    def _asked(self, *parts: bytes | str) -> str:
+        """Gives the name of a question, with the settings of the session that a test has changed."""
+        changed = sorted(self._settings() ^ self._at_start)
+        return digest(COORDINATES, *parts, *changed)
+
     def _leave_modes_alone(self) -> None:
         """See `_FILE_SYSTEM`."""
         java, context = self.spark._jvm, self.spark.sparkContext._jsc
@@ -231,20 +236,17 @@ class Hudi:
     ) -> None:
         """Writes rows with Hudi; keyword names have `__` for the dots of an option, or pass `**{...}`.
 
-        Where nothing but Hudi has touched the table, this can be a recording of the same (see `recorded.py`); not where
-        a test has changed settings of the session.
+        Where nothing but Hudi has touched the table, this can be a recording of the same (see `recorded.py`).
         """
         given = {key.replace("__", "."): value for key, value in options.items()}
         settings = {**QUICK, **given, "hoodie.datasource.write.operation": operation}
         table = _table(data, schema)
 
-        def work() -> None:
+        def work() -> list[Row]:
             self.frame(table).write.format("hudi").options(**settings).mode(mode).save(str(path))
+            return []
 
-        if self._settings() != self._at_start:
-            work()
-            return
-        asked = digest(COORDINATES, "write", _stream(table), mode, spelled(settings))
+        asked = self._asked("write", _stream(table), mode, spelled(settings))
         self._recordings.change(str(path), asked, work)
 
     def read(self, path: Path | str, *, meta: bool = False, **options: str) -> list[Row]:
@@ -254,9 +256,7 @@ class Hudi:
         def work() -> list[Row]:
             return spark_rows(self.spark.read.format("hudi").options(**given).load(str(path)), meta=meta)
 
-        if self._settings() != self._at_start:
-            return work()
-        return self._recordings.answer(str(path), digest(COORDINATES, "read", str(meta), spelled(given)), work)
+        return self._recordings.answer(str(path), self._asked("read", str(meta), spelled(given)), work)
 
     def read_as_of(self, path: Path | str, instant: str) -> list[Row]:
         """Reads the table as it was at an instant."""
@@ -281,6 +281,16 @@ class Hudi:
         return [row.asDict(recursive=True) for row in self.spark.sql(statement).collect()]
 
     def call(self, procedure: str, path: Path | str, **arguments: str) -> list[Row]:
-        """Calls one of Hudi's procedures on the table at `path`."""
+        """Calls one of Hudi's procedures on the table at `path`; this can be a recording of the same, as of a write."""
+        return self._call(procedure, path, f"path => '{path}'", arguments)
+
+    def call_by_name(self, procedure: str, path: Path | str, **arguments: str) -> list[Row]:
+        """The same of a procedure that knows no paths."""
+        name = f"at_{digest(str(path))}"
+        self.sql(f"create table if not exists {name} using hudi location '{path}'")
+        return self._call(procedure, path, f"table => '{name}'", arguments)
+
+    def _call(self, procedure: str, path: Path | str, table: str, arguments: dict[str, str]) -> list[Row]:
         given = "".join(f", {name} => '{value}'" for name, value in arguments.items())
-        return self.sql(f"call {procedure}(path => '{path}'{given})")
+        asked = self._asked("call", procedure, given)
+        return self._recordings.change(str(path), asked, lambda: self.sql(f"call {procedure}({table}{given})"))

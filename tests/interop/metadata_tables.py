@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hoodoo import Table
 from tests.interop.hudi import Hudi
 
 _INDEX = "hoodie.metadata.index"
@@ -99,7 +100,7 @@ def write_table(hudi: Hudi, path: Path, case: Case) -> None:
         elif number == 9 and case.partitioned:
             # Not where the metadata table is compacted meanwhile: Hudi rolls nothing back across that.
             hudi.write(rows(range(5, 9), number), path, "upsert", **options)
-            roll_back(hudi, path, case.name)
+            roll_back(hudi, path)
         elif number == 10 and case.partitioned:
             partitions = {"hoodie.datasource.write.partitions.to.delete": "p1"}
             hudi.write(rows(range(1), number), path, "delete_partition", **options, **partitions)
@@ -107,11 +108,11 @@ def write_table(hudi: Hudi, path: Path, case: Case) -> None:
             hudi.write(rows(range(number, number + 8), number), path, "upsert", **options)
 
 
-def roll_back(hudi: Hudi, path: Path, name: str) -> None:
+def roll_back(hudi: Hudi, path: Path) -> None:
     """Roll the newest commit back."""
-    hudi.sql(f"create table if not exists {name} using hudi location '{path}'")
-    (newest,) = hudi.sql(f"call show_commits(table => '{name}', limit => 1)")
-    (done,) = hudi.sql(f"call rollback_to_instant(table => '{name}', instant_time => '{newest['commit_time']}')")
+    commits = Table(path).timeline.instants(state="COMPLETED")
+    newest = max(one.requested for one in commits if one.action in {"commit", "deltacommit", "replacecommit"})
+    (done,) = hudi.call_by_name("rollback_to_instant", path, instant_time=newest)
     assert done["rollback_result"]
 
 

@@ -13,6 +13,7 @@ import io
 import json
 import math
 import os
+import re
 import shutil
 import tarfile
 from collections.abc import Callable, Mapping
@@ -23,7 +24,9 @@ from typing import Any
 from tests.rows import Row
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "hudi_recorded"
-_REMOVED = "removed.json"
+_REMOVED, _ANSWER = "removed.json", "answer.rows"
+_PLANNED = re.compile(r"(?P<requested>\d{17})\.(clean|clustering|compaction|rollback)\.requested$")
+_COMPLETED = re.compile(r"(?P<requested>\d{17})_\d{17}\.(clean|replacecommit|commit|rollback)$")
 _LARGEST_ANSWER = 100_000
 """Characters of rows that are worth a file."""
 
@@ -54,22 +57,22 @@ class Recordings:
         self._records = os.environ.get("HOODOO_RECORD") == "1" if records is None else records
         self._known: dict[str, tuple[str, _Files]] = {}
 
-    def change(self, path: str, asked: str, work: Callable[[], None]) -> None:
-        """Let `work` change the table at `path`, or do what it did when it was asked for the same."""
+    def change(self, path: str, asked: str, work: Callable[[], list[Row]]) -> list[Row]:
+        """Let `work` change the table at `path`, or do what it did when it was asked for the same; give its rows."""
         state = self._state(path)
         if state is None:
-            work()
-            return
+            return work()
         before = _files(path)
         file = self._folder / f"{digest(state, asked)}.tar.xz"
         if self._replays and file.exists():
-            _unpack(file, Path(path))
+            found = _unpack(file, Path(path))
         else:
             self._known.pop(path, None)
-            work()
-            if not (self._records and _pack(file, Path(path), before)):
-                return
+            found = work()
+            if not (self._records and _pack(file, Path(path), before, found)):
+                return found
         self._known[path] = (digest(file.read_bytes()), _files(path))
+        return found
 
     def answer(self, path: str, asked: str, work: Callable[[], list[Row]]) -> list[Row]:
         """Give the rows that `work` reads of the table at `path`, or read when it was asked for the same."""
@@ -80,7 +83,7 @@ class Recordings:
         if self._replays and file.exists():
             return _rows(file.read_text(encoding="utf-8"))
         found = work()
-        spelling = "".join(f"{row!r}\n" for row in found)
+        spelling = _spelling(found)
         if self._records and len(spelling) <= _LARGEST_ANSWER and _says(spelling, found):
             self._folder.mkdir(exist_ok=True)
             file.write_text(spelling, encoding="utf-8")
@@ -108,19 +111,32 @@ def _files(path: str) -> _Files:
     return found
 
 
-def _pack(file: Path, table: Path, before: _Files) -> bool:
-    """Keep what became of a table; not where its files name its place, which is another one in the next run."""
+def _pack(file: Path, table: Path, before: _Files, rows: list[Row]) -> bool:
+    """Keep what became of a table; not where that names its place, which is another one in the next run.
+
+    Except for plans that are executed, and the accounts of rollbacks: nobody reads those paths again.
+    """
     after = _files(str(table))
     changed = sorted(name for name, stat in after.items() if before.get(name) != stat)
-    if any(str(table).encode() in (table / name).read_bytes() for name in changed):
+    spelling = _spelling(rows)
+    if str(table) in spelling or not _says(spelling, rows):
         return False
-    removed = json.dumps(sorted(before.keys() - after.keys())).encode()
+    done = {found["requested"] for name in after if (found := _COMPLETED.search(name))}
+    for name in changed:
+        plan = _PLANNED.search(name)
+        is_past = name.endswith(".rollback") or (plan is not None and plan["requested"] in done)
+        if not is_past and str(table).encode() in (table / name).read_bytes():
+            return False
+    about = {_REMOVED: json.dumps(sorted(before.keys() - after.keys()))}
+    if rows:
+        about[_ANSWER] = spelling
     file.parent.mkdir(exist_ok=True)
     beside = file.with_suffix(f".{os.getpid()}")
     with tarfile.open(beside, "w:xz", format=tarfile.PAX_FORMAT) as archive:
-        about = tarfile.TarInfo(_REMOVED)
-        about.size = len(removed)
-        archive.addfile(about, io.BytesIO(removed))
+        for name, told in about.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(told.encode())
+            archive.addfile(member, io.BytesIO(told.encode()))
         for folder, _, _ in sorted(os.walk(table)):
             archive.add(folder, f"table/{os.path.relpath(folder, table)}", recursive=False, filter=_without_owner)
         for name in changed:
@@ -135,14 +151,21 @@ def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-def _unpack(file: Path, table: Path) -> None:
-    """Bring a table to what became of it. Not with the owners of the recording: any user runs the tests."""
+def _unpack(file: Path, table: Path) -> list[Row]:
+    """Bring a table to what became of it, and give the rows of the answer. Not with the owners of the recording: any
+    user runs the tests.
+    """
+    rows: list[Row] = []
     with tarfile.open(file, "r:xz") as archive:
         for member in archive:
             if member.name == _REMOVED:
                 held = archive.extractfile(member)
                 for name in json.load(held) if held else []:
                     (table / name).unlink()
+                continue
+            if member.name == _ANSWER:
+                held = archive.extractfile(member)
+                rows = _rows(held.read().decode()) if held else []
                 continue
             to = table / Path(member.name).relative_to("table")
             if member.isdir():
@@ -153,6 +176,11 @@ def _unpack(file: Path, table: Path) -> None:
                 with to.open("wb") as out:
                     shutil.copyfileobj(held, out)
                 os.utime(to, (member.mtime, member.mtime))
+    return rows
+
+
+def _spelling(rows: list[Row]) -> str:
+    return "".join(f"{row!r}\n" for row in rows)
 
 
 def _says(spelling: str, rows: list[Row]) -> bool:

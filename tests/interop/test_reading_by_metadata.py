@@ -85,7 +85,7 @@ def write_table(hudi: Hudi, path: Path, case: Case) -> None:
     # Not where the metadata table is compacted meanwhile, as in version 8: Hudi rolls nothing back across that.
     if case.version == "9":
         hudi.write(rows(range(5, 9), 9), path, "upsert", **options)
-        roll_back(hudi, path, case.name)
+        roll_back(hudi, path)
     hudi.write(rows(range(2, 10), 2), path, "upsert", **options)
     hudi.write(rows(range(3, 9), 3), path, "delete", **options)
     hudi.write(rows(range(40, 60), 4), path, "insert", **options)

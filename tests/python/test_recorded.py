@@ -20,16 +20,19 @@ class Engine:
     def __init__(self, recordings: Recordings, table: Path) -> None:
         self.recordings, self.table, self.calls = recordings, str(table), 0
 
-    def write(self, asked: str, *, removes: str | None = None, content: bytes = b"of Hudi") -> None:
-        def work() -> None:
+    def write(
+        self, asked: str, *, removes: str | None = None, content: bytes = b"of Hudi", answer: tuple[Row, ...] = ()
+    ) -> list[Row]:
+        def work() -> list[Row]:
             self.calls += 1
             folder = Path(self.table) / "folder" / "empty"
             folder.mkdir(parents=True, exist_ok=True)
             if removes:
                 (Path(self.table) / removes).unlink()
             (Path(self.table) / f"{asked}.file").write_bytes(content)
+            return list(answer)
 
-        self.recordings.change(self.table, asked, work)
+        return self.recordings.change(self.table, asked, work)
 
     def read(self, asked: str, rows: list[Row]) -> list[Row]:
         def work() -> list[Row]:
@@ -65,6 +68,22 @@ def test_the_same_questions_are_answered_without_the_engine(recorded: Path, tmp_
     assert sorted(one.name for one in (tmp_path / "t").iterdir()) == ["b.file", "folder"]
     assert engine.read("r", []) == [{"id": 1}]
     assert engine.calls == 0
+
+
+def test_what_a_change_answers_is_answered_again(tmp_path: Path):
+    answer = ({"done": True, "at": dt.datetime(2026, 1, 1), "size": Decimal("1.50")}, {"done": None})  # noqa: DTZ001
+    engine = Engine(Recordings(tmp_path / "kept", replays=True, records=True), tmp_path / "first")
+    assert engine.write("a", answer=answer) == list(answer)
+    engine = replaying(tmp_path / "kept", tmp_path / "t")
+    assert engine.write("a") == list(answer)
+    assert engine.calls == 0
+
+
+def test_an_answer_that_names_the_place_of_the_table_is_not_recorded(tmp_path: Path):
+    for table in ("first", "second"):
+        engine = Engine(Recordings(tmp_path / "kept", replays=True, records=True), tmp_path / table)
+        engine.write("a", answer=({"path": str(tmp_path / table)},))
+        assert engine.calls == 1
 
 
 def test_files_keep_their_times(tmp_path: Path):
@@ -114,7 +133,7 @@ def test_after_a_failure_of_the_engine_nothing_is_recorded(tmp_path: Path):
     engine = Engine(recordings, tmp_path / "t")
     engine.write("a")
 
-    def fails() -> None:
+    def fails() -> list[Row]:
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -130,6 +149,38 @@ def test_a_table_that_names_its_place_is_not_recorded(tmp_path: Path):
     engine.read("r", [])
     assert engine.calls == 3
     assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "calls"),
+    [
+        (["20260101000000000.clean.requested"], 2),
+        (["20260101000000000.clean.requested", "20260101000000001_20260101000000002.clean"], 2),
+        (["20260101000000000.clean.requested", "20260101000000000_20260101000000002.clean"], 1),
+        (["20260101000000000.clustering.requested", "20260101000000000_20260101000000002.replacecommit"], 1),
+        (["20260101000000000_20260101000000002.rollback"], 1),
+    ],
+)
+def test_plans_that_are_executed_may_name_the_place_of_the_table(tmp_path: Path, names: list[str], calls: int):
+    """A completed action has nothing of its own that says more than a name here."""
+
+    def asked(table: Path) -> int:
+        recordings, done = Recordings(tmp_path / "kept", replays=True, records=True), 0
+
+        def work() -> list[Row]:
+            nonlocal done
+            done += 1
+            table.mkdir()
+            for name in names:
+                is_plain = name.endswith((".clean", ".replacecommit"))
+                (table / name).write_bytes(b"" if is_plain else f"{table}/file".encode())
+            return []
+
+        recordings.change(str(table), "a", work)
+        assert sorted(one.name for one in table.iterdir()) == sorted(names)
+        return done
+
+    assert asked(tmp_path / "first") + asked(tmp_path / "second") == calls
 
 
 def test_without_replays_the_engine_works_each_time(recorded: Path, tmp_path: Path):
