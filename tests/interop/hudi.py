@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.interop.recorded import Recordings, digest, spelled
+from tests.quick_spark import compiled, start_context
 from tests.rows import Row, spark_rows
 
 COORDINATES = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
@@ -172,17 +173,17 @@ class Hudi:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         self._scratch = Path(tempfile.mkdtemp(prefix="hoodoo-hudi-"))
         setting, value = bundle()
-        builder = SparkSession.builder.master("local[1]").appName("hoodoo-interop").config(setting, value)
+        settings = pyspark.SparkConf().setMaster("local[1]").setAppName("hoodoo-interop").set(setting, value)
         java = f"-Dderby.system.home={self._scratch} -Duser.timezone=UTC {_JAVA}"
         here = {
             "spark.sql.warehouse.dir": str(self._scratch / "warehouse"),
             "spark.driver.extraJavaOptions": java,
             "spark.driver.extraClassPath": str(_without_defaults(self._scratch / "settings")),
         }
-        for key, item in {**_SETTINGS, **here}.items():
-            builder = builder.config(key, item)
+        settings.setAll({**_SETTINGS, **here}.items())
         try:
-            self.spark = builder.getOrCreate()
+            start_context(settings)
+            self.spark = SparkSession.builder.config(conf=settings).getOrCreate()
         except Exception as error:
             raise HudiUnavailableError(f"Spark with {value} does not start: {error}") from error
         self.spark.sparkContext.setLogLevel("OFF")
@@ -204,11 +205,7 @@ class Hudi:
     def _leave_modes_alone(self) -> None:
         """See `_FILE_SYSTEM`."""
         java, context = self.spark._jvm, self.spark.sparkContext._jsc
-        assert java is not None
-        compiler = java.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(java.Thread.currentThread().getContextClassLoader())
-        compiler.cook(_FILE_SYSTEM)
-        file_system = compiler.getClassLoader().loadClass("hoodoo.tests.FileSystemWithoutModes").newInstance()
+        file_system = compiled(java, _FILE_SYSTEM, "FileSystemWithoutModes").newInstance()
         file_system.install(context.hadoopConfiguration())
 
     def close(self) -> None:

@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.quick_spark import start_context
+
 KIND = os.environ.get("HOODOO_TEST_SPARK", "classic")
 WORKERS = 2
 
@@ -118,13 +120,15 @@ def session() -> Iterator[Any]:
     """Runs the session that `HOODOO_TEST_SPARK` names."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if KIND == "classic":
-        from pyspark import SparkContext
+        from pyspark import SparkConf, SparkContext
 
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_PROJECT), os.environ.get("PYTHONPATH"))))
 
         if SparkContext._active_spark_context is not None:
             raise RuntimeError("another test has a Spark in this process: run tests/spark in a process of its own")
-        spark = _builder({**_SETTINGS, **_CLASSIC}).master("local[2,4]").getOrCreate()
+        settings = {**_SETTINGS, **_CLASSIC, "spark.master": "local[2,4]", "spark.app.name": "hoodoo-tests"}
+        start_context(SparkConf().setAll(list(settings.items())))
+        spark = _builder(settings).getOrCreate()
         spark.sparkContext.setLogLevel("OFF")
         yield spark
         spark.stop()
