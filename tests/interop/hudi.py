@@ -197,10 +197,10 @@ class Hudi:
         set_here = set(settings.mkString("\n").split("\n")) - always
         return {one for one in set_here if one.startswith(("hoodie.", "spark.sql.session."))}
 
-    def _asked(self, *parts: bytes | str) -> str:
+    def _asked(self, *question: bytes | str) -> str:
         """Gives the name of a question, with the settings of the session that a test has changed."""
         changed = sorted(self._settings() ^ self._at_start)
-        return digest(COORDINATES, *parts, *changed)
+        return digest(COORDINATES, *question, *changed)
 
     def _leave_modes_alone(self) -> None:
         """See `_FILE_SYSTEM`."""
@@ -279,15 +279,22 @@ class Hudi:
 
     def call(self, procedure: str, path: Path | str, **arguments: str) -> list[Row]:
         """Calls one of Hudi's procedures on the table at `path`; this can be a recording of the same, as of a write."""
-        return self._call(procedure, path, f"path => '{path}'", arguments)
+        return self._call(procedure, path, f"path => '{path}'", arguments, [])
 
     def call_by_name(self, procedure: str, path: Path | str, **arguments: str) -> list[Row]:
         """The same of a procedure that knows no paths."""
         name = f"at_{digest(str(path))}"
-        self.sql(f"create table if not exists {name} using hudi location '{path}'")
-        return self._call(procedure, path, f"table => '{name}'", arguments)
+        first = f"create table if not exists {name} using hudi location '{path}'"
+        return self._call(procedure, path, f"table => '{name}'", arguments, [first])
 
-    def _call(self, procedure: str, path: Path | str, table: str, arguments: dict[str, str]) -> list[Row]:
+    def _call(
+        self, procedure: str, path: Path | str, table: str, arguments: dict[str, str], first: list[str]
+    ) -> list[Row]:
         given = "".join(f", {name} => '{value}'" for name, value in arguments.items())
-        asked = self._asked("call", procedure, given)
-        return self._recordings.change(str(path), asked, lambda: self.sql(f"call {procedure}({table}{given})"))
+
+        def work() -> list[Row]:
+            for statement in first:
+                self.sql(statement)
+            return self.sql(f"call {procedure}({table}{given})")
+
+        return self._recordings.change(str(path), self._asked("call", procedure, given), work)

@@ -79,7 +79,7 @@ def test_what_a_change_answers_is_answered_again(tmp_path: Path):
     assert engine.calls == 0
 
 
-def test_an_answer_that_names_the_place_of_the_table_is_not_recorded(tmp_path: Path):
+def test_an_answer_that_names_the_path_of_the_table_is_not_recorded(tmp_path: Path):
     for table in ("first", "second"):
         engine = Engine(Recordings(tmp_path / "kept", replays=True, records=True), tmp_path / table)
         engine.write("a", answer=({"path": str(tmp_path / table)},))
@@ -149,38 +149,6 @@ def test_a_table_that_names_its_place_is_not_recorded(tmp_path: Path):
     engine.read("r", [])
     assert engine.calls == 3
     assert not (tmp_path / "kept").exists()
-
-
-@pytest.mark.parametrize(
-    ("names", "calls"),
-    [
-        (["20260101000000000.clean.requested"], 2),
-        (["20260101000000000.clean.requested", "20260101000000001_20260101000000002.clean"], 2),
-        (["20260101000000000.clean.requested", "20260101000000000_20260101000000002.clean"], 1),
-        (["20260101000000000.clustering.requested", "20260101000000000_20260101000000002.replacecommit"], 1),
-        (["20260101000000000_20260101000000002.rollback"], 1),
-    ],
-)
-def test_plans_that_are_executed_may_name_the_place_of_the_table(tmp_path: Path, names: list[str], calls: int):
-    """A completed action has nothing of its own that says more than a name here."""
-
-    def asked(table: Path) -> int:
-        recordings, done = Recordings(tmp_path / "kept", replays=True, records=True), 0
-
-        def work() -> list[Row]:
-            nonlocal done
-            done += 1
-            table.mkdir()
-            for name in names:
-                is_plain = name.endswith((".clean", ".replacecommit"))
-                (table / name).write_bytes(b"" if is_plain else f"{table}/file".encode())
-            return []
-
-        recordings.change(str(table), "a", work)
-        assert sorted(one.name for one in table.iterdir()) == sorted(names)
-        return done
-
-    assert asked(tmp_path / "first") + asked(tmp_path / "second") == calls
 
 
 def test_without_replays_the_engine_works_each_time(recorded: Path, tmp_path: Path):
