@@ -12,7 +12,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,11 @@ SCHEMA = pa.schema(
 )
 SHARED = 6
 """Rows that every upsert of every writer changes, in three partitions: a reader sees all of one upsert, or nothing."""
+
+
+OTHER = "other"
+"""The name of a writer that is no process of ours."""
+Other = Callable[[Path], None]
 
 
 @dataclass
@@ -47,13 +54,15 @@ class Plan:
     seed: int = 0
     pause: float = 0.05
     """Seconds between two reads. A server that does one request at a time has no time for writers without them."""
+    by_ordering: bool = False
+    """Whether rows have ordering values, none twice, so that these say which row of a key stays: if nobody waits."""
 
 
 def table_of(plan: Plan) -> hoodoo.Table:
     return hoodoo.Table(plan.uri, plan.options, plan.storage)
 
 
-def rows(writer: str, seq: int, same_keys: bool) -> pa.Table:
+def rows(writer: str, seq: int, same_keys: bool, by_ordering: bool = False) -> pa.Table:
     """What upsert `seq` of a writer writes: its own rows, a new row, and, if asked, rows that all writers change."""
     found = [(f"{writer}-{i}", f"p{i % 3}") for i in range(3)] + [(f"{writer}-new-{seq}", f"p{seq % 3}")]
     if same_keys:
@@ -61,8 +70,9 @@ def rows(writer: str, seq: int, same_keys: bool) -> pa.Table:
         found += [(f"shared-{i}", f"p{i % 3}") for i in range(SHARED)] + [(f"both-{seq}", f"p{seq % 3}")]
     ids, parts = zip(*found, strict=True)
     count = len(ids)
+    ts = seq * 1000 + sum(writer.encode()) % 1000 if by_ordering else 1
     return pa.table(
-        {"id": ids, "part": parts, "writer": [writer] * count, "seq": [seq] * count, "ts": [1] * count}, schema=SCHEMA
+        {"id": ids, "part": parts, "writer": [writer] * count, "seq": [seq] * count, "ts": [ts] * count}, schema=SCHEMA
     )
 
 
@@ -75,7 +85,7 @@ def write_loop(plan: Plan, writer: str, log: Path) -> None:
         while seq < plan.upserts:
             seq += 1
             out.write(json.dumps({"seq": seq, "begun": True}) + "\n")
-            given = rows(writer, seq, plan.same_keys)
+            given = rows(writer, seq, plan.same_keys, plan.by_ordering)
             begun = time.monotonic()
             while True:
                 try:
@@ -115,7 +125,7 @@ def service_loop(plan: Plan, service: str, log: Path) -> None:
 
 def check_snapshot(table: hoodoo.Table) -> dict[str, dict[str, Any]]:
     """One snapshot: no key twice, and no half of a commit."""
-    read = table.to_arrow(columns=["id", "writer", "seq", "_hoodie_commit_time"]).to_pylist()
+    read = table.to_arrow(columns=["id", "writer", "seq", "ts", "_hoodie_commit_time"]).to_pylist()
     found = {row["id"]: row for row in read}
     twice = [row["id"] for row in read if found[row["id"]] is not row]
     assert not twice, f"keys that are there twice: {sorted(twice)}"
@@ -146,8 +156,9 @@ class Outcome:
 class Crew:
     """The processes."""
 
-    def __init__(self, plan: Plan, folder: Path) -> None:
-        self.plan, self.folder = plan, folder
+    def __init__(self, plan: Plan, folder: Path, other: Other | None = None) -> None:
+        self.plan, self.folder, self.other = plan, folder, other
+        self.errors_of_other: list[str] = []
         self.running: dict[str, subprocess.Popen[str]] = {}
         self.random = random.Random(plan.seed)
         (folder / "plan.json").write_text(json.dumps(plan.__dict__))
@@ -168,11 +179,13 @@ class Crew:
 
     def run(self) -> Outcome:
         writers = [f"w{n}" for n in range(self.plan.writers)]
+        other = threading.Thread(target=self._run_other, daemon=True)
+        other.start()
         names = [*writers, *self.plan.services]
         for name in names:
             self.start(name)
         begun, killed, errors = time.monotonic(), 0, []
-        while any(name in self.running for name in writers):
+        while other.is_alive() or any(name in self.running for name in writers):
             time.sleep(0.05)
             for name in [n for n in self.running if self.running[n].poll() is not None]:
                 process = self.running.pop(name)
@@ -189,7 +202,18 @@ class Crew:
                 killed += 1
         for name in list(self.running):
             self.kill(name)
-        return self.judge(writers, killed, errors)
+        other.join(60)
+        if self.other is not None:
+            writers.append(OTHER)
+        return self.judge(writers, killed, errors + self.errors_of_other)
+
+    def _run_other(self) -> None:
+        """Let the writer that is no process work; what it fails with counts as an error."""
+        try:
+            if self.other is not None:
+                self.other(self.folder / f"{OTHER}.log")
+        except Exception as e:  # noqa: BLE001 - looked at by the test
+            self.errors_of_other.append(f"{OTHER}: {type(e).__name__}: {str(e)[:2000]}")
 
     def said(self, name: str) -> str:
         path = self.folder / f"{name}.err"
@@ -205,7 +229,7 @@ class Crew:
         plan = self.plan
         table = table_of(plan)
         # Whatever the killed left is rolled back by the next write.
-        table.upsert(rows("last", 1, False))
+        table.upsert(rows("last", 1, False, plan.by_ordering))
         report = table.verify()
         problems = [f"{p.severity}: {p.message}" for p in report.problems]
         completed = {i.requested: i.completed for i in table.timeline.instants(history=True) if i.completed}
@@ -224,11 +248,13 @@ class Crew:
         except AssertionError as e:
             found, lost = {}, [str(e)]
         for at, writer, seq in acknowledged if found else []:
-            for key in rows(writer, seq, plan.same_keys)["id"].to_pylist():
-                row = found.get(key)
+            for given in rows(writer, seq, plan.same_keys, plan.by_ordering).to_pylist():
+                key, row = given["id"], found.get(given["id"])
                 if row is None:
                     lost.append(f"{key} of {writer} {seq} is gone")
-                elif (completed.get(row["_hoodie_commit_time"]) or "") < at:
+                elif plan.by_ordering and row["ts"] < given["ts"]:
+                    lost.append(f"{key} of {writer} {seq} is newer than the row {row}")
+                elif not plan.by_ordering and (completed.get(row["_hoodie_commit_time"]) or "") < at:
                     lost.append(f"{key} of {writer} {seq} was completed at {at}, the row is of {row}")
         done: dict[str, int] = {}
         failed: list[str] = []
@@ -248,18 +274,25 @@ def create(plan: Plan) -> None:
         name="t",
         record_key="id",
         partition_by="part",
+        ordering="ts" if plan.by_ordering else None,
         table_type=plan.kind,
         options=plan.options,
         storage_options=plan.storage,
     )
-    table.insert(rows("first", 0, plan.same_keys))
+    table.insert(rows("first", 0, plan.same_keys, plan.by_ordering))
 
 
-def run(plan: Plan) -> Outcome:
-    """Creates the table, lets the processes work on it, and looks at what came of it."""
+def run(plan: Plan, other: Other | None = None) -> Outcome:
+    """Creates the table, lets the processes work on it, and looks at what came of it.
+
+    Args:
+        plan: What is run.
+        other: A writer that is no process of ours, but runs in a thread of this one. It writes `rows` of `OTHER`, and
+            a log like that of the others.
+    """
     create(plan)
     with tempfile.TemporaryDirectory() as folder:
-        outcome = Crew(plan, Path(folder)).run()
+        outcome = Crew(plan, Path(folder), other).run()
         if os.environ.get("HOODOO_KEEP"):
             print("kept:", Path(folder).rename(Path(tempfile.mkdtemp()) / "kept"))
         return outcome
@@ -277,7 +310,7 @@ def main() -> None:
             service_loop(plan, name, log)
         return
     given = dict(argument.split("=", 1) for argument in sys.argv[2:])
-    numbers = {key: int(given[key]) for key in ("writers", "upserts", "kills", "seed") if key in given}
+    numbers: dict[str, Any] = {key: int(given[key]) for key in ("writers", "upserts", "kills", "seed") if key in given}
     options = {key: value for key, value in given.items() if key.startswith("hoodie.")}
     services = tuple(s for s in given.get("services", "cluster,compact,read").split(",") if s)
     kind = given.get("kind", "COPY_ON_WRITE")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -281,6 +283,30 @@ def test_what_a_killed_index_left_is_taken_off(tmp_path: Path) -> None:
     completed.unlink()
     Table(str(path)).index("bloom_filters")
     assert not list((path / ".hoodie/timeline").glob(f"{done.instant}*"))
+    _check(path, {*ALL, "bloom_filters"})
+
+
+def test_the_next_write_takes_off_what_a_killed_index_left(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    _make(path).insert(_rows(range(5), 0))
+    done = Table(str(path)).index("bloom_filters")
+    (completed,) = (path / ".hoodie/timeline").glob(f"{done.instant}_*.indexing")
+    completed.unlink()
+    staged = path / f".hoodie/.temp/{done.instant}/index/shard"
+    heartbeat = path / ".hoodie/.heartbeat" / done.instant
+    # One without a heartbeat may be Hudi's, which begins later.
+    Table(str(path)).upsert(_rows(range(3), 1))
+    assert list((path / ".hoodie/timeline").glob(f"{done.instant}*"))
+    for file in (staged, heartbeat):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    os.utime(heartbeat, (time.time() - 300,) * 2)
+    (problem,) = Table(str(path)).verify().problems
+    assert "an index is pending" in problem.message
+    Table(str(path)).upsert(_rows(range(3), 2))
+    assert not list((path / ".hoodie/timeline").glob(f"{done.instant}*"))
+    assert not staged.exists()
+    assert not heartbeat.exists()
     _check(path, {*ALL, "bloom_filters"})
 
 

@@ -280,3 +280,52 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert "was deleted" in run("savepoint", "delete", uri, second.instant)
     assert "no savepoints" in run("savepoint", "list", uri)
     assert _read(table) == [("a1", 2)]
+
+
+def _begun_only(path: Path, action: str, requested: str) -> None:
+    """Takes back that an action was completed."""
+    (completed,) = (path / ".hoodie/timeline").glob(f"{requested}_*.{action}")
+    completed.unlink()
+
+
+def test_a_savepoint_that_was_begun_counts_for_nothing(tmp_path: Path) -> None:
+    """Its process was killed. The commit of the same time stands."""
+    table = _table(tmp_path / "t")
+    table.insert(_rows(1, "a1", "b2"))
+    saved = table.savepoint()
+    _begun_only(tmp_path / "t", "savepoint", saved.instant)
+    assert table.verify().problems == ()
+    assert table.savepoints() == ()
+    table.upsert(_rows(2, "a1"))
+    assert _read(table) == [("a1", 2), ("b2", 1)]
+    assert table.savepoint(saved.instant).instant == saved.instant
+
+
+@pytest.mark.parametrize("age", ["new", "old"])
+def test_a_clean_that_hudi_may_be_executing_is_left_to_it(tmp_path: Path, age: str) -> None:
+    """Hudi shows no heartbeat of it. Completed by both, it would be on the timeline twice."""
+    path = tmp_path / "t"
+    one = {"hoodie.clean.commits.retained": "1"}
+    table = _table(path, **{key.replace(".", "__"): value for key, value in one.items()})
+    for n in range(1, 4):
+        table.upsert(_rows(n, "a1", "b2"))
+    cleaned = Table(path, one).clean()
+    assert cleaned.instant is not None
+    _begun_only(path, "clean", cleaned.instant)
+    if age == "old":
+        for file in (path / ".hoodie/timeline").glob(f"{cleaned.instant}.clean.*"):
+            file.rename(file.with_name(file.name.replace(cleaned.instant, "20260101000000000")))
+    several = {
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+    }
+
+    def pending() -> list[str]:
+        return [i.state for i in table.timeline.instants(action="clean") if i.state != "COMPLETED"]
+
+    Table(path, one | several).clean()
+    assert pending() == ([] if age == "old" else ["INFLIGHT"])
+    Table(path, one).clean()
+    assert pending() == []
+    assert len(list((path / ".hoodie/timeline").glob("*_*.clean"))) == 1
+    assert _read(table) == [("a1", 3), ("b2", 3)]

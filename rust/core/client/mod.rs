@@ -57,6 +57,9 @@ pub use upgrading::upgrade;
 const UNFINISHED: Duration = Duration::from_secs(10);
 /// The timeline of the metadata table.
 const METADATA_TIMELINE: &str = ".hoodie/metadata/.hoodie/timeline";
+const METADATA_HISTORY: &str = ".hoodie/metadata/.hoodie/timeline/history";
+const INDEX_DEFINITIONS: &str = ".hoodie/.index_defs";
+const SCHEMA_FOLDER: &str = ".hoodie/.schema";
 /// How often a plan is retried if other writers archive or clean meanwhile.
 const LOOKS: u32 = 4;
 
@@ -214,17 +217,22 @@ fn reopen(
     let writer = fresh.timeline_writer()?;
     let _held = writer.lock().acquire()?;
     TableConfig::finish_update(storage)?;
-    for folder in [META_FOLDER, fresh.config().timeline().folder.as_str(), HEARTBEATS] {
-        storage.remove_unfinished(folder, UNFINISHED)?;
-    }
-    let partitions = fresh.config().metadata_partitions();
-    if !partitions.is_empty() {
-        storage.remove_unfinished(METADATA_TIMELINE, UNFINISHED)?;
-    }
-    for partition in partitions {
-        storage.remove_unfinished(&format!("{METADATA_FOLDER}/{partition}"), UNFINISHED)?;
-    }
+    remove_unfinished(&fresh)?;
     Ok((fresh, left))
+}
+
+/// Removes what killed processes left of the metadata files that they were writing to a local disk.
+fn remove_unfinished(table: &HudiTable) -> Result<()> {
+    let timeline = table.config().timeline();
+    let mut folders =
+        vec![META_FOLDER, &timeline.folder, &timeline.history_folder, HEARTBEATS, SCHEMA_FOLDER, INDEX_DEFINITIONS];
+    let partitions = table.config().metadata_partitions();
+    if !partitions.is_empty() {
+        folders.extend([METADATA_TIMELINE, METADATA_HISTORY]);
+    }
+    let of_metadata: Vec<String> = partitions.iter().map(|name| format!("{METADATA_FOLDER}/{name}")).collect();
+    folders.extend(of_metadata.iter().map(String::as_str));
+    folders.iter().try_for_each(|folder| table.storage().remove_unfinished(folder, UNFINISHED))
 }
 
 /// A write whose rows are merged in tasks of other processes, and its writer lease.
@@ -357,8 +365,11 @@ pub fn cluster(table: &HudiTable, instant: Option<&str>, new_plan: bool) -> Resu
 fn unless_ended<T>(table: &HudiTable, instant: &str, done: Result<Option<T>>) -> Result<Option<T>> {
     match done {
         Err(e) if e.kind() == ErrorKind::InvalidOption => {
-            let is_pending = table.timeline()?.pending().any(|i| i.requested == instant);
-            if is_pending { Err(e) } else { Ok(None) }
+            if table.timeline()?.is_pending(instant) {
+                Err(e)
+            } else {
+                Ok(None)
+            }
         }
         other => other,
     }

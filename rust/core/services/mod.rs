@@ -18,6 +18,7 @@ pub mod verify;
 mod failed_attempt;
 mod planned_files;
 mod task_files;
+mod under_way;
 
 #[cfg(test)]
 mod test_table;

@@ -39,6 +39,8 @@ pub(crate) struct Concurrency {
     pub(crate) looks_early: bool,
     /// Whether writes only append log files, which readers merge: none waits for another one, or fails because of it.
     pub(crate) non_blocking: bool,
+    /// Whether there are other writers, also of real Hudi.
+    pub(crate) several: bool,
 }
 
 impl Concurrency {
@@ -75,7 +77,13 @@ impl Concurrency {
             _ => return Err(Error::invalid_value(FAILED_WRITES, policy, "EAGER, LAZY or NEVER")),
         };
         let looks_early = options.flag(EARLY, false)? && several && !non_blocking;
-        Ok(Self { failed_writes, writers_first: several && writers_first(options)?, looks_early, non_blocking })
+        Ok(Self {
+            failed_writes,
+            writers_first: several && writers_first(options)?,
+            looks_early,
+            non_blocking,
+            several,
+        })
     }
 }
 

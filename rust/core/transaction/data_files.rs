@@ -165,7 +165,7 @@ impl DataFiles {
     /// Whether the action is still on the timeline; true outside of tasks.
     fn is_under_way(&self) -> Result<bool> {
         let Some(table) = &self.watched else { return Ok(true) };
-        Ok(table.timeline()?.pending().any(|i| i.requested == self.instant))
+        Ok(table.timeline()?.is_pending(&self.instant))
     }
 
     fn is_over(&self, path: Option<&str>) -> Error {

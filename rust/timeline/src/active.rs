@@ -149,6 +149,12 @@ impl Timeline {
         self.instants.iter().filter(|i| !i.is_completed())
     }
 
+    /// Whether an action with this requested time is pending that may have written files. A savepoint that is being made has
+    /// the requested time of a commit, and writes none.
+    pub fn is_pending(&self, requested: &str) -> bool {
+        self.pending().any(|i| i.requested == requested && i.action != Action::Savepoint)
+    }
+
     /// Whether files of the write with this requested time may be shown.
     pub fn is_committed(&self, requested: &str) -> bool {
         if self.until.as_deref().is_some_and(|until| requested > until) {

@@ -173,6 +173,15 @@ pub fn is_alive(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Res
     Ok(age_if_alive(storage, clock, instant)?.is_some())
 }
 
+/// The same of an instant that may have no heartbeat: `None` then.
+///
+/// # Errors
+/// `Storage`.
+pub fn look(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<Option<bool>> {
+    let Some(file) = storage.head(&path_of(instant))? else { return Ok(None) };
+    Ok(Some(age_of(storage, clock, &file)?.is_some()))
+}
+
 /// All heartbeats of a table, as one listing shows them.
 #[derive(Debug, Default)]
 pub struct Heartbeats(Vec<FileMeta>);
@@ -184,6 +193,11 @@ impl Heartbeats {
     /// `Storage`.
     pub fn list(storage: &Storage) -> Result<Self> {
         Ok(Self(storage.list(HEARTBEATS)?.files))
+    }
+
+    /// Whether an instant has a heartbeat, alive or not. Those of services of Hudi without one have none.
+    pub fn has(&self, instant: &str) -> bool {
+        self.0.iter().any(|file| file.name() == instant)
     }
 
     /// Whether a writer works on an instant.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::super::planned_files::{data_file, partition_folder};
 use super::super::savepoint::read_savepoint;
+use super::super::under_way::is_under_way;
 use super::super::{read_plan, refuse_pending_clean};
 use super::plan::{CleanInput, CleanOptions, SAVEPOINTS, commits_since, plan_clean};
 use super::retention::Retention;
@@ -18,7 +19,7 @@ use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, Storage};
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::{HudiTable, TableView};
-use crate::timeline::{Heartbeat, LockGuard, Timeline, TimelineWriter, heartbeat};
+use crate::timeline::{Heartbeat, LockGuard, Timeline, TimelineWriter};
 use crate::transaction::{Follow, Transaction};
 
 /// Partitions of an object store that are removed at a time.
@@ -59,7 +60,7 @@ fn clean_by(
     let writer = table.timeline_writer()?;
     let pending: Vec<Instant> = timeline.pending().filter(|i| i.action == Action::Clean).cloned().collect();
     for pending in &pending {
-        if heartbeat::is_alive(table.storage(), table.clock(), &pending.requested)? {
+        if is_under_way(table, pending)? {
             return Ok((None, timeline));
         }
     }
@@ -149,6 +150,9 @@ fn finish_pending(
     let pending: Vec<Instant> = timeline.pending().filter(|i| i.action == Action::Clean).cloned().collect();
     let mut last = None;
     for instant in &pending {
+        if is_under_way(table, instant)? {
+            continue;
+        }
         if let Some(plan) = read_plan::<CleanerPlan>(table.storage(), writer, &timeline, instant)? {
             let heartbeat = Heartbeat::take_over(table.storage(), table.clock(), &instant.requested)?;
             if !writer.load()?.pending().any(|i| i.requested == instant.requested && i.action == instant.action) {

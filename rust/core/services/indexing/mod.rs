@@ -10,6 +10,8 @@
 //!
 //! Others write until the last step, and never see a partition that is half built.
 
+mod dead;
+
 use std::collections::HashSet;
 
 use arrow::array::RecordBatch;
@@ -17,13 +19,15 @@ use arrow::array::RecordBatch;
 use crate::error::Result;
 use crate::file_group::markers::delete_markers;
 use crate::format::avro::metadata::{IndexCommitMetadata, IndexPartitionInfo, IndexPlan as IndexPlanRecord, encode};
-use crate::format::instant::{Action, Instant};
+use crate::format::instant::Action;
 use crate::interrupt;
 use crate::metadata_table::expression_index::is_expression_index;
 use crate::parallel::BatchStream;
 use crate::table::{HudiTable, TableConfig};
-use crate::timeline::{Timeline, heartbeat};
+use crate::timeline::Timeline;
 use crate::transaction::{self, Follow, IndexBuild, IndexPlan, Transaction, read_unit};
+
+pub(super) use dead::remove_dead;
 
 pub use crate::transaction::Expression;
 pub(crate) use crate::transaction::{BuildRequest, drop_all, drop_partition};
@@ -81,7 +85,8 @@ impl IndexJob {
     /// `InvalidOption` for columns that the table does not have; `Unsupported` for indexes that are not built; `Conflict`;
     /// `Lock`; `Storage`.
     pub(crate) fn begin(table: &HudiTable, timeline: &Timeline, request: BuildRequest) -> Result<Self> {
-        remove_dead(table, timeline)?;
+        // Also those of Hudi that it has not begun to fill.
+        remove_dead(table, timeline, |_| true)?;
         let request = BuildRequest { partitions: IndexBuild::names(table, &request)?, ..request };
         let plan = |timeline: &Timeline| {
             let upto = timeline.completed_writes().next_back().map(|instant| instant.requested.clone());
@@ -252,28 +257,4 @@ fn infos(partitions: &[String], upto: Option<&str>) -> Vec<IndexPartitionInfo> {
         extra_metadata: None,
     };
     partitions.iter().map(info).collect()
-}
-
-/// Takes indexes off the timeline that a process of ours began and did not live to end: nothing of them is visible. Those of
-/// Hudi name a partition that is under construction; its indexer goes on with them.
-fn remove_dead(table: &HudiTable, timeline: &Timeline) -> Result<()> {
-    let is_pending = |i: &&Instant| i.action == Action::Indexing;
-    if timeline.pending().find(is_pending).is_none() {
-        return Ok(());
-    }
-    let config = TableConfig::load(table.storage())?;
-    let complete = config.complete_metadata_partitions();
-    if config.metadata_partitions().len() > complete.len() {
-        return Ok(());
-    }
-    let writer = table.timeline_writer()?;
-    let _held = writer.lock().acquire()?;
-    // Some may be complete by now.
-    for instant in table.timeline()?.pending().filter(is_pending) {
-        if !heartbeat::is_alive(table.storage(), table.clock(), &instant.requested)? {
-            remove_staged(table, &instant.requested)?;
-            writer.remove_pending(instant)?;
-        }
-    }
-    Ok(())
 }

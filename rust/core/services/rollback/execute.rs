@@ -1,7 +1,11 @@
 //! Which writes are rolled back, and where their files are.
 
+use std::collections::HashSet;
+
+use super::super::indexing::remove_dead;
 use super::super::planned_files::plain_path;
 use super::super::read_plan;
+use super::super::under_way::may_be_hudis;
 use super::carry_out::{Target, carry_out, is_completed, target_of};
 use super::completed::{drop_unbegun, roll_back_completed};
 use super::leftovers::Leftovers;
@@ -12,13 +16,13 @@ use crate::file_group::markers::marked_files;
 use crate::format::avro::metadata::{CommitMetadata, RollbackMetadata, RollbackPlan, decode, encode};
 use crate::format::instant::{Action, Instant, State};
 use crate::parallel::both;
-use crate::storage::{FileMeta, Storage};
+use crate::storage::{FileMeta, Storage, optional};
 use crate::table::{HudiTable, data_files};
 use crate::timeline::heartbeat::{self, Heartbeats};
 use crate::timeline::{Timeline, TimelineWriter};
 
-/// Rolls back all failed writes, newest first, after finishing pending rollbacks of failed processes. Leaves writes and
-/// rollbacks with a heartbeat alone.
+/// Rolls back all failed writes, newest first, after finishing pending rollbacks of failed processes, and removes indexes
+/// whose process was killed. Leaves writes and rollbacks with a heartbeat alone.
 ///
 /// # Errors
 /// `Conflict` while a restore is pending.
@@ -36,24 +40,54 @@ pub(crate) fn roll_back_leftovers(table: &HudiTable, left: Leftovers) -> Result<
     refuse_restore(storage, &timeline)?;
     let writer = table.timeline_writer()?;
     let mut done = Vec::new();
-    let unfinished: Vec<Instant> = timeline.pending().filter(|i| i.action == Action::Rollback).cloned().collect();
+    let pending = timeline.pending().filter(|i| i.action == Action::Rollback);
+    let (unfinished, of_others) = without_those_of_hudi(table, &heartbeats, pending)?;
+    let left_alone = targets_of(storage, &timeline, &of_others)?;
     for rollback in &unfinished {
         let finished = || finish(table, &writer, rollback);
         done.extend(unless_others_do(table, &heartbeats, &rollback.requested, finished)?.flatten());
     }
     let timeline = if unfinished.is_empty() { timeline } else { writer.load()? };
-    for failed in failed_writes(&timeline) {
+    for failed in failed_writes(&timeline).into_iter().filter(|failed| !left_alone.contains(&failed.requested)) {
         let rolled_back = || roll_back(table, &writer, &timeline, &failed);
         done.extend(unless_others_do(table, &heartbeats, &failed.requested, rolled_back)?);
     }
-    let mut timeline = if done.is_empty() { timeline } else { writer.load()? };
+    let is_ours = |index: &Instant| heartbeats.has(&index.requested);
+    let changed = remove_dead(table, &timeline, is_ours)? || !done.is_empty();
+    let mut timeline = if changed { writer.load()? } else { timeline };
     if markers.iter().any(|folder| is_stale(folder, &timeline)) {
         // In an object store the markers were listed after the timeline: a write may have begun in between.
         timeline = writer.load()?;
         delete_stale_markers(table, &timeline, &markers)?;
     }
-    heartbeats.remove_stale(storage, table.clock(), &|instant| timeline.pending().any(|i| i.requested == instant))?;
+    heartbeats.remove_stale(storage, table.clock(), &|instant| timeline.is_pending(instant))?;
     Ok((done, timeline))
+}
+
+/// Pending rollbacks: those of dead processes, and those at which Hudi may be at work.
+fn without_those_of_hudi<'a>(
+    table: &HudiTable,
+    heartbeats: &Heartbeats,
+    pending: impl Iterator<Item = &'a Instant>,
+) -> Result<(Vec<Instant>, Vec<Instant>)> {
+    let (mut dead, mut of_others) = (Vec::new(), Vec::new());
+    for rollback in pending {
+        let is_hudis = !heartbeats.has(&rollback.requested) && may_be_hudis(table, rollback)?;
+        if is_hudis { &mut of_others } else { &mut dead }.push(rollback.clone());
+    }
+    Ok((dead, of_others))
+}
+
+/// The writes that rollbacks of others take back. A plan without content is being written.
+fn targets_of(storage: &Storage, timeline: &Timeline, rollbacks: &[Instant]) -> Result<HashSet<String>> {
+    let mut targets = HashSet::new();
+    for rollback in rollbacks {
+        let requested = Instant { state: State::Requested, completed: None, ..rollback.clone() };
+        let plan = optional(timeline.read(storage, &requested))?.filter(|plan| !plan.is_empty());
+        let plan: Option<RollbackPlan> = plan.map(|plan| decode(&plan)).transpose()?;
+        targets.extend(plan.and_then(|plan| plan.instant_to_rollback).map(|target| target.commit_time));
+    }
+    Ok(targets)
 }
 
 /// Runs `work` on an instant, unless another writer works on it or has just done so: several writers find the same

@@ -15,7 +15,7 @@ use crate::timeline::history::{HistoryReader, LoadMode};
 
 /// Whether a folder has the markers of an action that is not pending.
 pub(super) fn is_stale(folder: &str, timeline: &Timeline) -> bool {
-    instant_of(folder).is_some_and(|instant| !timeline.pending().any(|i| i.requested == instant))
+    instant_of(folder).is_some_and(|instant| !timeline.is_pending(instant))
 }
 
 /// Deletes the stale ones of these marker folders, and before them what they name and no commit does: files that a writer put

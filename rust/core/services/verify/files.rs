@@ -175,7 +175,7 @@ fn unknown_files(
     for file in listing.values().flatten() {
         let Some(instant) = data_file_instant(file) else { continue };
         report.count("data files", 1);
-        if timeline.pending().any(|i| i.requested == instant) {
+        if timeline.is_pending(&instant) {
             report.count("data files of pending writes", 1);
             // Version 6 names log files after their slice, not after their write.
             if LogFile::parse(file).is_none() || !table.config().timeline().was_version_6 {
@@ -226,7 +226,7 @@ fn lost_commits(table: &HudiTable, begun: BTreeSet<String>, report: &mut Report)
         // It may have been completed or rolled back since the timeline was listed.
         let now = table.timeline()?;
         let is_service = |i: &Instant| i.action.completed_as() != i.action;
-        if let Some(pending) = now.pending().find(|i| i.requested == instant && !is_service(i)) {
+        if let Some(pending) = now.pending().find(|i| i.requested == instant && i.action.is_write() && !is_service(i)) {
             report.error(
                 pending.to_string(),
                 "the write has data files and no markers, so it completed, but the file of its completed instant is missing",

@@ -10,11 +10,12 @@ use crate::storage::ListedFile;
 use crate::table::HudiTable;
 use crate::table::commit_metadata::read_as_json;
 use crate::timeline::Timeline;
+use crate::timeline::heartbeat::Heartbeats;
 
 pub(super) fn check(table: &HudiTable, timeline: &Timeline, report: &mut Report) -> Result<()> {
     bodies(table, timeline, report)?;
     states(timeline, report);
-    pending(timeline, report);
+    pending(table, timeline, report)?;
     if timeline.ends_in_history() {
         report.warning(
             "timeline",
@@ -93,7 +94,9 @@ fn states(timeline: &Timeline, report: &mut Report) {
     }
 }
 
-fn pending(timeline: &Timeline, report: &mut Report) {
+fn pending(table: &HudiTable, timeline: &Timeline, report: &mut Report) -> Result<()> {
+    let builds_index = timeline.pending().any(|i| i.action == Action::Indexing);
+    let heartbeats = if builds_index { Heartbeats::list(table.storage())? } else { Heartbeats::default() };
     for instant in timeline.pending() {
         let subject = instant.to_string();
         match instant.action {
@@ -118,18 +121,27 @@ fn pending(timeline: &Timeline, report: &mut Report) {
                 "a restore is pending; until it is finished you cannot write to the table",
                 "Finish the restore with the engine that began it",
             ),
+            Action::Indexing if heartbeats.has(&instant.requested) => {
+                report.warning(
+                    subject,
+                    "an index is pending: its process was killed, or builds it",
+                    "If it was killed, the next write removes it; nobody sees anything of it",
+                );
+                report.repairable(Repair::RollBack);
+            }
             // Plans that are executed later.
             Action::Compaction | Action::Clustering | Action::Indexing | Action::Savepoint => {
                 report.count("pending plans", 1);
             }
         }
     }
+    Ok(())
 }
 
 fn markers(table: &HudiTable, timeline: &Timeline, report: &mut Report) -> Result<()> {
     for folder in table.storage().list(".hoodie/.temp")?.folders {
         let instant = folder.rsplit('/').next().unwrap_or_default();
-        if folder == marker_folder(instant) && !timeline.pending().any(|i| i.requested == instant) {
+        if folder == marker_folder(instant) && !timeline.is_pending(instant) {
             report.warning(&folder, "there are markers of a write that is not pending", "The next write removes them");
             report.repairable(Repair::RollBack);
         }

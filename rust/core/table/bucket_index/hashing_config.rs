@@ -33,9 +33,10 @@ impl HashingConfig {
         let files = storage.list(FOLDER)?.files;
         let instant =
             |path: &str| path.rsplit('/').next().and_then(|name| name.strip_suffix(SUFFIX)).map(str::to_owned);
-        let is_pending = |instant: &str| timeline.pending().any(|pending| pending.requested == instant);
         let committed = files.iter().filter_map(|file| Some((instant(&file.path)?, &file.path)));
-        let Some((_, path)) = committed.filter(|(instant, _)| !is_pending(instant)).max() else { return Ok(None) };
+        let Some((_, path)) = committed.filter(|(instant, _)| !timeline.is_pending(instant)).max() else {
+            return Ok(None);
+        };
         let named = |e: Error| e.with("table", storage.uri()).with("file", path);
         let config: Self = serde_json::from_slice(&storage.read(path)?)
             .map_err(|e| named(Error::corrupt("the hashing config of the bucket index cannot be read").caused_by(e)))?;
