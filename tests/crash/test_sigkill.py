@@ -63,9 +63,10 @@ def _rows(table: Path) -> pa.Table:
     return hoodoo.Table(str(table)).to_arrow(columns=columns).sort_by("id")
 
 
+@pytest.mark.slow  # fewer kills, of each operation, are in test_sigkill_operations
 @pytest.mark.parametrize(
     "options",
-    [pytest.param(OPTIONS, id="plain", marks=pytest.mark.slow), pytest.param(METADATA, id="metadata table")],
+    [pytest.param(OPTIONS, id="plain"), pytest.param(METADATA, id="metadata table")],
 )
 def test_killed_at_random_moments(tmp_path: Path, writers: Forks, options: dict[str, str]) -> None:
     made = tmp_path / "made"

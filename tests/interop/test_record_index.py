@@ -115,15 +115,17 @@ def locations(path: Path) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("table_type", "version"),
+    ("table_type", "version", "services"),
     [
-        ("MERGE_ON_READ", "9"),
-        pytest.param("COPY_ON_WRITE", "8", marks=pytest.mark.slow),
-        pytest.param("COPY_ON_WRITE", "9", marks=pytest.mark.slow),
-        pytest.param("MERGE_ON_READ", "8", marks=pytest.mark.slow),
+        # Services and overwrites beside such an index are in test_service_histories every day.
+        ("MERGE_ON_READ", "9", False),
+        pytest.param("MERGE_ON_READ", "9", True, marks=pytest.mark.slow),
+        pytest.param("COPY_ON_WRITE", "8", True, marks=pytest.mark.slow),
+        pytest.param("COPY_ON_WRITE", "9", True, marks=pytest.mark.slow),
+        pytest.param("MERGE_ON_READ", "8", True, marks=pytest.mark.slow),
     ],
 )
-def test_both_keep_one_index(hudi: Hudi, tmp_path: Path, table_type: str, version: str) -> None:
+def test_both_keep_one_index(hudi: Hudi, tmp_path: Path, table_type: str, version: str, services: bool) -> None:
     turns = Turns(hudi, tmp_path / f"turns_{table_type[0].lower()}{version}", table_type, version)
     turns.is_long = True
     by_index = BY_INDEX["global"]
@@ -145,6 +147,12 @@ def test_both_keep_one_index(hudi: Hudi, tmp_path: Path, table_type: str, versio
     turns.ours("upsert", rows([4], 9, deleted=True), index=by_index)
     turns.ours("upsert", rows([5], 0, deleted=True), index=by_index)
     turns.theirs(rows(range(3, 8), 10), "upsert")
+    if services:
+        _serve_and_overwrite(turns, table_type, by_index)
+    turns.compare("all", is_last=True)
+
+
+def _serve_and_overwrite(turns: Turns, table_type: str, by_index: str) -> None:
     if table_type == "MERGE_ON_READ":
         turns.ours("compact")
         turns.theirs(rows([7, 8], 11), "upsert")
@@ -159,7 +167,6 @@ def test_both_keep_one_index(hudi: Hudi, tmp_path: Path, table_type: str, versio
     turns.ours("insert_overwrite_table", rows(range(95, 105), 18))
     turns.theirs(rows(range(100, 112), 19), "upsert")
     turns.ours("upsert", rows(range(90, 100), 20), index=by_index)
-    turns.compare("all", is_last=True)
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", pytest.param("MERGE_ON_READ", marks=pytest.mark.slow)])

@@ -23,7 +23,7 @@ from tests.record_index import BUILD, WITHOUT_STATISTICS, index_of, stored_keys
 from tests.rows import Row, arrow_rows, plain_rows
 from tests.secondary_index import entries_of, stored_entries
 
-_QUICK = 21
+_QUICK = 69
 _ALL = 200
 _TURNS = 12
 _KEYS = 40

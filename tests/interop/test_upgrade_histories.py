@@ -17,7 +17,7 @@ from tests.rows import Row, arrow_rows, plain_rows
 from tests.upgrade_fixtures import properties
 
 _ALL = 60
-_QUICK = 7
+_QUICK = 45
 _TURNS = 9
 _KEYS = 30
 _WITH_METADATA: dict[str, Any] = {"hoodie.metadata.enable": "true"}

@@ -21,6 +21,7 @@ mod new_file;
 pub(crate) mod record_index;
 mod rolling_file_writer;
 mod secondary_index;
+mod unbegun;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -66,6 +67,8 @@ pub(crate) struct Transaction {
     inflight: Option<BackgroundTask<Result<()>>>,
     /// Whether tasks of other processes write the data files; a repeated task writes its files twice.
     has_tasks: bool,
+    /// Writes that were requested before this one, and had not begun when it did.
+    earlier: Vec<Instant>,
     /// From its beginning to its end, in the log.
     span: tracing::Span,
 }
@@ -121,6 +124,11 @@ impl Transaction {
             true => Heartbeat::of_write(table.storage(), table.clock(), time),
             false => Heartbeat::start(table.storage(), table.clock(), time),
         };
+        let mut earlier = Vec::new();
+        let plan = |timeline: &Timeline| {
+            earlier = unbegun::before(timeline, None);
+            plan(timeline)
+        };
         let begun =
             timeline.begin(action, heartbeat, |timeline, _| plan(timeline), profile, held.map(|(_, known)| known))?;
         let files = DataFiles::new(table, &begun.instant.requested).arc();
@@ -133,6 +141,7 @@ impl Transaction {
             files,
             inflight: Some(begun.inflight),
             has_tasks,
+            earlier,
         })
     }
 
@@ -146,7 +155,14 @@ impl Transaction {
     ) -> Self {
         let files = DataFiles::new(table, &instant.requested).arc();
         let (span, table, heartbeat) = (span_of(table, &instant), table.clone(), Some(heartbeat));
-        Self { table, timeline, instant, heartbeat, files, inflight: None, has_tasks, span }
+        Self { table, timeline, instant, heartbeat, files, inflight: None, has_tasks, earlier: Vec::new(), span }
+    }
+
+    /// Lets it wait for writes of Hudi that were requested before it and have not looked at the table yet, by the timeline that
+    /// was loaded when it was taken over.
+    #[must_use]
+    pub(crate) fn behind(self, timeline: &Timeline) -> Self {
+        Self { earlier: unbegun::before(timeline, Some(&self.instant.requested)), ..self }
     }
 
     /// The instant.
@@ -174,6 +190,7 @@ impl Transaction {
     /// # Errors
     /// `Lock`; `Storage`.
     pub(crate) fn hold_lock(&mut self) -> Result<LockGuard> {
+        unbegun::wait(&self.table, &self.timeline, std::mem::take(&mut self.earlier))?;
         let held = self.timeline.lock().acquire()?;
         self.timeline = self.timeline.clone().with_lock(self.timeline.lock().holding(&held));
         Ok(held)
@@ -208,6 +225,7 @@ impl Transaction {
         let _publish =
             self.span.in_scope(|| tracing::debug_span!("publish", instant = %self.instant.requested).entered());
         self.started()?;
+        unbegun::wait(&self.table, &self.timeline, std::mem::take(&mut self.earlier))?;
         let (storage, requested) = (self.table.storage(), &self.instant.requested);
         let heartbeat = self.heartbeat.as_ref();
         let own = || heartbeat.map_or(Ok(()), Heartbeat::check);

@@ -173,6 +173,14 @@ pub fn is_alive(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Res
     Ok(age_if_alive(storage, clock, instant)?.is_some())
 }
 
+/// Whether an instant has a heartbeat of Hudi: those are empty.
+///
+/// # Errors
+/// `Storage`.
+pub fn is_hudis(storage: &Storage, instant: &str) -> Result<bool> {
+    Ok(storage.head(&path_of(instant))?.is_some_and(|file| file.size == 0))
+}
+
 /// The same of an instant that may have no heartbeat: `None` then.
 ///
 /// # Errors

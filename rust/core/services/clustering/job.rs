@@ -113,7 +113,7 @@ impl ClusteringJob {
             return Err(e);
         }
         let instant = writer.start(&instant, Vec::new())?;
-        let transaction = Transaction::take_over(table, writer, instant, heartbeat, has_tasks);
+        let transaction = Transaction::take_over(table, writer, instant, heartbeat, has_tasks).behind(view.timeline());
         Ok(Some(Self { transaction, view, strategy, groups }))
     }
 

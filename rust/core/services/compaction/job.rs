@@ -88,7 +88,7 @@ impl CompactionJob {
             instant = failed_attempt::take_back(table, &writer, &instant, &heartbeat, remove_files)?;
         }
         let instant = writer.start(&instant, Vec::new())?;
-        let transaction = Transaction::take_over(table, writer, instant, heartbeat, has_tasks);
+        let transaction = Transaction::take_over(table, writer, instant, heartbeat, has_tasks).behind(&timeline);
         let attempt = new_attempt(table.clock().as_ref());
         let view = table.view_of(timeline)?;
         let mut tasks = Vec::with_capacity(operations.len());

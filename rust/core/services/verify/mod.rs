@@ -9,6 +9,7 @@ mod base_files;
 mod buckets;
 mod expected;
 mod files;
+mod hidden_files;
 mod history;
 mod keys;
 mod listing;
@@ -211,6 +212,7 @@ fn check_view(table: &HudiTable, view: &TableView, report: &mut Report) -> Resul
     };
     let listing = listing::list(table.storage())?;
     let written = files::check(table, view, &listing, report)?;
+    hidden_files::check(view, &listing, report);
     base_files::check(table, view, &listing, &written, schema.as_ref(), report)?;
     buckets::check(table, view, &listing, report)?;
     savepoints::check(table, view, &listing, report)?;
