@@ -70,7 +70,7 @@ fn instants_are_read() {
         let later = format!("{start}_9{}", &end[1..]);
         m.storage().create(&later, body).unwrap();
     });
-    only(&twice, "error", "completed twice");
+    assert!(twice.iter().any(|p| p.starts_with("error") && p.contains("completed twice")), "{twice:#?}");
 }
 
 #[test]
