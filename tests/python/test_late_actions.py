@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +41,10 @@ def _read(table: Table, **query: Any) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in rows)
 
 
-def _begin(table: Table, operation: str, rows: pa.Table) -> Callable[[], Any]:
+def _begin(table: Table, operation: str, rows: pa.Table, **options: str) -> Callable[[], Any]:
     """Begins a write whose rows are there already; the result completes it."""
-    write = prepare_write(SCHEMA, table.uri, operation, BY_VERSIONS, {}).begin(SCHEMA, 1)
+    given = {**BY_VERSIONS, **{key.replace("__", "."): value for key, value in options.items()}}
+    write = prepare_write(SCHEMA, table.uri, operation, given, {}).begin(SCHEMA, 1)
     packed = list(write.task.route(rows.to_batches(), Attempt(0, "0-0-0")))
     written = write.task.apply(packed, Attempt(0, "0-0-0"))
     reports = [report for batch in written for report in batch.column(0).to_pylist()]
@@ -186,3 +189,27 @@ def test_a_rollback_that_was_killed_leaves_a_metadata_table_that_the_next_write_
     assert (commit.updated, commit.inserted) == (1, 1)
     assert not Table(table.uri).verify().problems
     assert newest in {i.requested for i in table.timeline.instants()}
+
+
+def test_a_writer_that_waits_long_for_the_lock(tmp_path: Path) -> None:
+    """Others take the file that it has written before for what a killed process left, and remove it."""
+    table = _make(tmp_path, "COPY_ON_WRITE", BY_VERSIONS)
+    table.insert(_rows("ab", "p", 0))
+    provider = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
+    commit = _begin(table, "upsert", _rows("a", "p", 1), hoodie__write__lock__provider=provider)
+    lock, timeline = tmp_path / "t/.hoodie/lock", tmp_path / "t/.hoodie/timeline"
+    lock.touch()
+    with ThreadPoolExecutor(1) as pool:
+        completed = pool.submit(commit)
+        end = time.monotonic() + 60
+        while not (written := list(timeline.glob("*#*"))):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        for file in written:
+            file.unlink()
+        time.sleep(5.5)
+        lock.unlink()
+        completed.result(60)
+    assert _read(table) == [("a", "p", 1), ("b", "p", 0)]
+    assert not list(timeline.glob("*#*"))
+    assert table.verify().problems == ()

@@ -190,7 +190,6 @@ impl Transaction {
     /// # Errors
     /// `Lock`; `Storage`.
     pub(crate) fn hold_lock(&mut self) -> Result<LockGuard> {
-        unbegun::wait(&self.table, &self.timeline, std::mem::take(&mut self.earlier))?;
         let held = self.timeline.lock().acquire()?;
         self.timeline = self.timeline.clone().with_lock(self.timeline.lock().holding(&held));
         Ok(held)
@@ -225,7 +224,10 @@ impl Transaction {
         let _publish =
             self.span.in_scope(|| tracing::debug_span!("publish", instant = %self.instant.requested).entered());
         self.started()?;
-        unbegun::wait(&self.table, &self.timeline, std::mem::take(&mut self.earlier))?;
+        // Log files have their place in a file group by the time at which they are completed.
+        if reported.iter().any(|path| !path.rsplit('/').next().is_some_and(|name| name.starts_with('.'))) {
+            unbegun::wait(&self.table, &self.timeline, std::mem::take(&mut self.earlier))?;
+        }
         let (storage, requested) = (self.table.storage(), &self.instant.requested);
         let heartbeat = self.heartbeat.as_ref();
         let own = || heartbeat.map_or(Ok(()), Heartbeat::check);

@@ -1,5 +1,7 @@
 //! State transitions of instants: which are valid (pure), and how each is made on storage (atomic).
 
+use std::time::{Duration, Instant as Moment};
+
 use bytes::Bytes;
 
 use super::active::instant_path;
@@ -9,6 +11,10 @@ use hoodoo_runtime::error::{Error, ErrorKind, Result};
 use hoodoo_runtime::interrupt;
 use hoodoo_runtime::parallel::{BackgroundTask, both};
 use hoodoo_storage::Storage;
+
+/// How long a writer waits for the lock and finds the file that it has written before. Whoever has the lock removes files that
+/// are twice as old, which killed processes may have left.
+const STAGED_FOR: Duration = Duration::from_secs(5);
 
 /// A transition of an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -253,7 +259,15 @@ impl TimelineWriter {
         // Before the lock, for which others wait: the files of the write become durable, and this one too.
         let staged = self.storage.stage(&self.path(instant), body.clone())?;
         self.storage.sync()?;
+        let asked = Moment::now();
         let held = self.lock.acquire()?;
+        let staged = if asked.elapsed() > STAGED_FOR {
+            // Dropped first: the next one may get its name.
+            drop(staged);
+            self.storage.stage(&self.path(instant), body.clone())?
+        } else {
+            staged
+        };
         let looked = both(self.storage.is_remote(), || self.load(), || look(&held));
         let (timeline, found) = looked.map_err(|e| held.explain(e))?;
         let known = timeline
