@@ -148,12 +148,14 @@ class Turns:
 
 
 @pytest.mark.parametrize(
-    ("table_type", "version", "maker"),
+    ("table_type", "version", "maker", "services"),
     [
-        ("MERGE_ON_READ", "9", "hoodoo"),
+        # Services and overwrites beside an index of keys are in test_service_histories every day.
+        ("MERGE_ON_READ", "9", "hoodoo", False),
         *(
-            pytest.param(*case, marks=pytest.mark.slow)
+            pytest.param(*case, True, marks=pytest.mark.slow)
             for case in [
+                ("MERGE_ON_READ", "9", "hoodoo"),
                 ("COPY_ON_WRITE", "9", "hudi"),
                 ("COPY_ON_WRITE", "8", "hoodoo"),
                 ("MERGE_ON_READ", "8", "hoodoo"),
@@ -163,7 +165,9 @@ class Turns:
         ),
     ],
 )
-def test_both_keep_one_index(hudi: Hudi, tmp_path: Path, table_type: str, version: str, maker: str) -> None:
+def test_both_keep_one_index(
+    hudi: Hudi, tmp_path: Path, table_type: str, version: str, maker: str, services: bool
+) -> None:
     """Whoever makes it."""
     turns = Turns(hudi, tmp_path / f"secondary_{maker}_{table_type[0].lower()}{version}", table_type, version)
     if maker == "hudi":
@@ -183,6 +187,12 @@ def test_both_keep_one_index(hudi: Hudi, tmp_path: Path, table_type: str, versio
     # Older rows do not win.
     turns.ours("upsert", rows([5, 6], 0))
     turns.ours("upsert", rows([7], 9, deleted=True))
+    if services:
+        _serve_and_overwrite(turns, table_type)
+    turns.compare("all", is_last=True)
+
+
+def _serve_and_overwrite(turns: Turns, table_type: str) -> None:
     if table_type == "MERGE_ON_READ":
         turns.ours("compact")
         turns.theirs(rows([8, 9], 10), "upsert")
@@ -195,4 +205,3 @@ def test_both_keep_one_index(hudi: Hudi, tmp_path: Path, table_type: str, versio
     turns.ours("rebuild_metadata_table")
     turns.theirs(rows([2, 95], 14), "upsert")
     turns.ours("upsert", rows(range(85, 100), 15))
-    turns.compare("all", is_last=True)
