@@ -41,7 +41,7 @@ def ours(plan: Plan) -> tuple[float, int]:
 
 
 def theirs(session: Any, plan: Plan) -> tuple[float, int]:
-    """The same by threads of one JVM. A write that Hudi gives up is begun again, as the caller would."""
+    """The same by threads of one JVM. A write that fails by a conflict is begun again, as the caller would."""
     create(plan)
     options = {
         **plan.options,

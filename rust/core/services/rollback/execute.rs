@@ -52,8 +52,12 @@ pub(crate) fn roll_back_leftovers(table: &HudiTable, left: Leftovers) -> Result<
         let rolled_back = || roll_back(table, &writer, &timeline, &failed);
         done.extend(unless_others_do(table, &heartbeats, &failed.requested, rolled_back)?);
     }
-    let is_ours = |index: &Instant| heartbeats.has(&index.requested);
-    let changed = remove_dead(table, &timeline, is_ours)? || !done.is_empty();
+    // One that is being built costs the writers beside it no lock.
+    let is_dead = |index: &Instant| {
+        let is_alive = heartbeats.is_alive(storage, table.clock(), &index.requested);
+        heartbeats.has(&index.requested) && is_alive.is_ok_and(|is_alive| !is_alive)
+    };
+    let changed = remove_dead(table, &timeline, is_dead)? || !done.is_empty();
     let mut timeline = if changed { writer.load()? } else { timeline };
     if markers.iter().any(|folder| is_stale(folder, &timeline)) {
         // In an object store the markers were listed after the timeline: a write may have begun in between.
