@@ -37,8 +37,8 @@ _AFTERWARDS = (
     "is not present as pending or already completed",
     "Failed to rollback",
 )
-# What `verify` may say: a write that failed in Hudi has a heartbeat for two more minutes, and a clean after that rolls it
-# back; a rollback that Hudi failed at counts as under way for as long.
+# What `verify` may say: a write that failed in Hudi has a heartbeat for two more minutes, and a clean after that rolls
+# it back; a rollback that Hudi failed at counts as under way for as long.
 _LEFT = ("warning: a write is pending", "warning: a rollback is pending")
 # What Hudi says when somebody was faster, when a clustering has the file group, or when others had the lock each time.
 _CONFLICTS = ("conflict", "Not allowed to update the clustering file group", "Unable to acquire the lock")
