@@ -43,7 +43,7 @@ class Plan:
     kind: str = "COPY_ON_WRITE"
     storage: dict[str, str] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
-    writers: int = 3
+    writers: int = 4
     upserts: int = 200
     kills: int = 0
     services: tuple[str, ...] = ("cluster", "compact", "read")

@@ -37,7 +37,7 @@ def services(kind: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_on_a_disk(tmp_path: Path, kind: str):
-    plan = Plan(str(tmp_path / "t"), kind, options=ON_DISK, upserts=12, kills=3, services=services(kind))
+    plan = Plan(str(tmp_path / "t"), kind, options=ON_DISK, writers=3, upserts=12, kills=3, services=services(kind))
     check(plan, 60)
 
 

@@ -1,4 +1,4 @@
-"""hoodoo and Hudi write one table in turns: twenty commits, compared after each."""
+"""hoodoo and Hudi write one table in turns: twelve or twenty commits, compared after each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.interop.layouts import LAYOUTS, SIMPLE, Layout, batch, row
 from tests.interop.model import Expected
 from tests.rows import arrow_rows
 
-# Cleans and archives within twenty commits.
+# Cleans and archives within twelve commits.
 _SERVICES = {
     "hoodie.clean.commits.retained": "3",
     "hoodie.keep.min.commits": "5",
@@ -23,16 +23,18 @@ _SERVICES = {
 
 
 @pytest.mark.parametrize(
-    ("layout", "version"),
-    [pytest.param(SIMPLE, 9, marks=pytest.mark.slow), (LAYOUTS[4], 8)],
-    ids=["simple-v9", "complex-v8"],
+    ("layout", "version", "commits"),
+    [
+        pytest.param(SIMPLE, 9, 20, marks=pytest.mark.slow, id="simple-v9"),
+        pytest.param(LAYOUTS[4], 8, 12, id="complex-v8"),
+    ],
 )
-def test_twenty_commits_in_turns(hudi: Hudi, tmp_path: Path, layout: Layout, version: int) -> None:
+def test_commits_in_turns(hudi: Hudi, tmp_path: Path, layout: Layout, version: int, commits: int) -> None:
     uri = str(tmp_path / "table")
     options = {**layout.options(version), **_SERVICES}
     expected = Expected(layout)
     chance = random.Random(20)
-    for commit in range(20):
+    for commit in range(commits):
         operation = "insert" if commit == 0 else chance.choice(["upsert", "upsert", "upsert", "delete"])
         numbers = range(30) if commit == 0 else chance.sample(range(40), 6)
         rows = [row(n, chance.randint(1, 40), f"commit {commit}") for n in numbers]

@@ -184,7 +184,7 @@ def test_hudi_reads_many_blocks(tool: Tool, hudi_files: _HudiFiles, tmp_path: Pa
         assert reader.seekTo(hudi_files.key(key + b"x")) == (_IN_RANGE if key < file.entries[-1][0] else _END)
 
 
-@pytest.mark.parametrize("codec", ["gzip", "none"])
+@pytest.mark.parametrize("codec", ["gzip", pytest.param("none", marks=pytest.mark.slow)])
 def test_hudi_finds_the_last_entries_of_large_blocks(
     tool: Tool, hudi_files: _HudiFiles, tmp_path: Path, codec: str
 ) -> None:

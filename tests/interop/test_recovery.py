@@ -34,6 +34,7 @@ def _turns(request: pytest.FixtureRequest, hudi: Hudi, tmp_path: Path) -> Turns:
     """A table with two commits, of one engine or the other, and a metadata table."""
     table_type, first = request.param
     turns = Turns(hudi, tmp_path / "t", table_type, "9")
+    turns.is_long = True
     turns.options["hoodie.clean.commits.retained"] = "1"
     turns.ours_options |= _ONE_VERSION
     turns.ours_options.pop("hoodie.clean.commits.retained")

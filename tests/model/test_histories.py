@@ -101,7 +101,7 @@ def _compare_with_hudi(hudi: Hudi, history: History) -> None:
 
 
 @pytest.mark.interop
-@settings(max_examples=8, derandomize=True)
+@settings(max_examples=5, derandomize=True)
 @given(history=histories(longest=4))
 def test_history_equals_hudi(hudi: Hudi, history: History) -> None:
     _compare_with_hudi(hudi, history)

@@ -111,7 +111,7 @@ def test_threads(tmp_path: Path, kind: str):
 def test_a_writer_that_was_killed_releases_its_lease(tmp_path: Path):
     root = tmp_path / "t"
     table = make(root)
-    for number in range(6):
+    for number in range(4):
         other = start(root, "other", 10_000)
         deadline = time.monotonic() + 60
         before = len(table.timeline.instants(history=True))
