@@ -15,7 +15,7 @@ import hoodoo
 from hoodoo import Table
 from tests.expression_index import LISTED, check_index
 from tests.interop.hudi import Hudi
-from tests.interop.turns import hudi_reads
+from tests.interop.turns import hudi_reads, one_of
 from tests.rows import Row, arrow_rows, spark_rows
 
 INDEXED = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
@@ -137,7 +137,7 @@ class Turns:
         for index, (_, column, _, values, _) in INDEXES.items():
             assert check_index(self.path, f"expr_index_{index}", column, values), f"{index} is of no use after {what}"
         if hudi_reads(self.compared, is_last=conditions is not None):
-            chosen = [self.conditions[self.compared % len(self.conditions)]] if conditions is None else conditions
+            chosen = [one_of(self.conditions, self.compared)] if conditions is None else conditions
             self._compare_with_hudi(what, expected, chosen)
         self.compared += 1
         problems = Table(self.path).verify().problems

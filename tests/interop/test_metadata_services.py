@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from hoodoo import Table
 from tests.interop.hudi import Hudi
 from tests.interop.test_writing_metadata import Turns, rows
+from tests.interop.turns import IN_FULL
 
 COMPACT_AFTER = "4"
 OPTIONS = {
@@ -94,13 +94,13 @@ def test_both_serve_one_metadata_table(hudi: Hudi, tmp_path: Path, table_type: s
     for _ in range(2):
         hudi.write(rows(range(at, at + 3), at), served.path, "upsert", **served.turns.options)
         at += 1
-    if "HOODOO_TEST_ALL" in os.environ:
+    if IN_FULL:
         served.check("writes of Hudi after our compaction")
     while "clean" not in _services(served.seen):
         served.ours(at)
         at += 1
         assert at < 50, "no clean"
-    if "HOODOO_TEST_ALL" in os.environ:
+    if IN_FULL:
         served.check("our clean")
     for _ in range(12):
         served.ours(at)

@@ -16,7 +16,7 @@ from tests.interop.hudi import Hudi
 from tests.interop.metadata_tables import Case, stored_files
 from tests.interop.test_reading_by_metadata import FILTERS, LISTED, Filter
 from tests.interop.test_reading_by_metadata import rows as all_columns
-from tests.interop.turns import hudi_reads
+from tests.interop.turns import hudi_reads, one_of
 from tests.record_index import index_of, stored_keys
 from tests.rows import Row, arrow_rows, spark_rows
 
@@ -92,7 +92,7 @@ class Turns:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert arrow_rows(Table(self.path).to_arrow()) == expected, f"hoodoo after {what}"
-        chosen = CHOSEN if is_last else [CHOSEN[self.compared % len(CHOSEN)]]
+        chosen = CHOSEN if is_last else [one_of(CHOSEN, self.compared)]
         for filters, condition in chosen:
             one, other = (arrow_rows(Table(self.path, of).to_arrow(filters=filters)) for of in (None, LISTED))
             assert one == other, f"{what}: {condition}"

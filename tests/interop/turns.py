@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TypeVar
 
-_EVERY = 1 if "HOODOO_TEST_ALL" in os.environ else 4
+IN_FULL = "HOODOO_TEST_ALL" in os.environ
+"""Whether this is `make test-all`."""
+
+_EVERY = 1 if IN_FULL else 4
+_T = TypeVar("_T")
 
 
 def hudi_reads(turn: int, *, is_last: bool = False) -> bool:
@@ -14,3 +20,8 @@ def hudi_reads(turn: int, *, is_last: bool = False) -> bool:
     `make test-all`: what goes wrong in one turn stays wrong. In short tests it reads after each turn.
     """
     return is_last or turn % _EVERY == 0
+
+
+def one_of(choices: Sequence[_T], turn: int) -> _T:
+    """Give what is compared after a turn: all of them in order over the turns after which Hudi reads."""
+    return choices[(turn // _EVERY if hudi_reads(turn) else turn) % len(choices)]
