@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import hoodoo
 from tests.change_logs import blocks, change_logs, records
+from tests.interop.change_streams import Change, changes_of_hoodoo, changes_of_hudi, in_order
 from tests.interop.hudi import Hudi
 from tests.pairs import every_value, others_later
 from tests.rows import Row
@@ -18,7 +18,6 @@ from tests.rows import Row
 SCHEMA = pa.schema({"id": pa.string(), "ts": pa.int64(), "v": pa.string(), "part": pa.string()})
 MODES = ["DATA_BEFORE_AFTER", "DATA_BEFORE", "OP_KEY_ONLY"]
 TYPES = ["COPY_ON_WRITE", "MERGE_ON_READ"]
-Change = tuple[str, Any, Any]
 
 
 def _options(table_type: str, mode: str) -> dict[str, str]:
@@ -82,40 +81,6 @@ def _step(hudi: Hudi | None, uri: str, options: dict[str, str], operation: str, 
         hudi.write(data, uri, operation, **options)
 
 
-def _read_by_hudi(hudi: Hudi, uri: str, since: str = "000") -> list[Change]:
-    """The changes that Hudi's query gives. A delete has the text `null` in some modes, where others have no row."""
-    options = {
-        "hoodie.datasource.query.type": "incremental",
-        "hoodie.datasource.query.incremental.format": "cdc",
-        "hoodie.datasource.read.begin.instanttime": since,
-    }
-    found = hudi.spark.read.format("hudi").options(**options).load(uri).collect()
-    return _sorted((row["op"], _image(row["before"]), _image(row["after"])) for row in found)
-
-
-def _image(text: str | None) -> Row | None:
-    return None if text in (None, "null") else json.loads(text)
-
-
-def _read(uri: str, since: str = "0") -> list[Change]:
-    """The changes that hoodoo's query gives, without columns that are null: Hudi leaves these out of some rows."""
-    found = hoodoo.Table(uri).changes(since, mode="cdc").read_all().to_pylist()
-    return _sorted(
-        (change["op"], _without_nulls(change["before"]), _without_nulls(change["after"])) for change in found
-    )
-
-
-def _without_nulls(row: Row | None) -> Row | None:
-    """A row as both can be held against each other: rows that Hudi infers have its own columns."""
-    if row is None:
-        return None
-    return {name: value for name, value in row.items() if value is not None and not name.startswith("_hoodie_")}
-
-
-def _sorted(changes: Any) -> list[Change]:
-    return sorted(((op, _without_nulls(before), _without_nulls(after)) for op, before, after in changes), key=repr)
-
-
 def _logged(uri: str) -> list[tuple[str, list[Row]]]:
     """The schema and the records of each change data log."""
     logs = [(log.name.split("_")[1], log) for log in change_logs(uri)]
@@ -135,15 +100,23 @@ def test_the_same_history_by_both(hudi: Hudi, tmp_path: Path, table_type: str, m
     logged = _logged(ours)
     assert logged == _logged(theirs)
     assert len(logged) >= (2 if table_type == "COPY_ON_WRITE" else 0)
-    expected = _sorted(_EXPECTED)
-    assert _read_by_hudi(hudi, theirs) == expected
-    assert _read_by_hudi(hudi, ours) == expected
-    assert _read(theirs) == expected
-    assert _read(ours) == expected
+    expected = in_order(_EXPECTED)
+    assert changes_of_hudi(hudi, theirs) == expected
+    assert changes_of_hudi(hudi, ours) == expected
+    assert changes_of_hoodoo(theirs) == expected
+    assert changes_of_hoodoo(ours) == expected
     for key in ("hoodie.table.cdc.enabled", "hoodie.table.cdc.supplemental.logging.mode"):
         assert hoodoo.Table(ours).options[key] == hoodoo.Table(theirs).options[key]
     assert not hoodoo.Table(ours).verify().problems
     assert not hoodoo.Table(theirs).verify().problems
+
+
+def _are_all_the_same(hudi: Hudi, *uris: str) -> None:
+    """Both sides give the same changes of all tables."""
+    expected = changes_of_hoodoo(uris[0])
+    for uri in uris:
+        assert changes_of_hudi(hudi, uri) == expected
+        assert changes_of_hoodoo(uri) == expected
 
 
 @pytest.mark.parametrize("mode", others_later(MODES, "DATA_BEFORE"))
@@ -159,17 +132,17 @@ def test_merge_on_read_compactions_by_both(hudi: Hudi, tmp_path: Path, mode: str
     for operation, rows in steps:
         _step(hudi, theirs, options, operation, rows)
         _step(None, ours, options, operation, rows)
-    assert _read_by_hudi(hudi, ours) == _read_by_hudi(hudi, theirs) == _read(theirs) == _read(ours)
+    _are_all_the_same(hudi, theirs, ours)
     at_once = "hoodie.compact.inline.max.delta.commits=1"
     hudi.call("run_compaction", theirs, op="scheduleAndExecute", options=at_once)
     assert hoodoo.Table(ours, options=options).compact() is not None
     assert _logged(ours) == _logged(theirs)
     assert len(_logged(ours)) == 1
-    # Nothing is told twice.
-    assert _read_by_hudi(hudi, ours) == _read_by_hudi(hudi, theirs) == _read(theirs) == _read(ours)
+    # No change is there twice.
+    _are_all_the_same(hudi, theirs, ours)
     for uri in (theirs, ours):
         _step(hudi, uri, options, "upsert", [_row("a", 4)])
-    assert _read_by_hudi(hudi, ours) == _read_by_hudi(hudi, theirs) == _read(theirs) == _read(ours)
+    _are_all_the_same(hudi, theirs, ours)
 
 
 @pytest.mark.parametrize("table_type", TYPES)
@@ -187,7 +160,7 @@ def test_what_leaves_few_rows(hudi: Hudi, tmp_path: Path, table_type: str) -> No
         uri = str(tmp_path / name)
         for operation, given in steps:
             _step(None, uri, options, operation, given)
-        assert _read_by_hudi(hudi, uri) == _read(uri), name
+        assert changes_of_hudi(hudi, uri) == changes_of_hoodoo(uri), name
 
 
 @pytest.mark.parametrize(("mode", "table_type"), every_value(["DATA_BEFORE_AFTER", "OP_KEY_ONLY"], TYPES))
@@ -199,7 +172,7 @@ def test_engines_take_turns(hudi: Hudi, tmp_path: Path, table_type: str, mode: s
         by = hudi if turn % 2 else None
         _step(by, uri, options, "upsert", [_row(f"k{n}", turn, f"p{n % 2}") for n in (turn % 5, turn % 3)])
         _step(by, uri, options, "delete", [_row(f"k{turn - 2}", turn, f"p{turn % 2}")])
-        assert _read_by_hudi(hudi, uri) == _read(uri), turn
+        assert changes_of_hudi(hudi, uri) == changes_of_hoodoo(uri), turn
     assert not hoodoo.Table(uri).verify().problems
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import hoodoo
 from hoodoo import Table
+from tests.buckets import INDEX as BUCKETS
 from tests.interop.hudi import Hudi
 from tests.pairs import every_value
 
@@ -205,3 +207,31 @@ def test_hudi_finds_updates_that_are_merged_value_by_value(hudi: Hudi, tmp_path:
         assert _ids(uri, filters) == _ids(uri, filters, LISTED) == right, condition
         assert _hudi_ids(hudi, uri, condition, skipping=True) == right, condition
     assert Table(uri).verify().ok
+
+
+@pytest.mark.parametrize(("version", "table_type"), every_value(["8", "9"], _TABLE_TYPES))
+def test_decimals_of_partitions_whose_files_are_emptied(
+    hudi: Hudi, tmp_path: Path, table_type: str, version: str
+) -> None:
+    columns = {
+        "id": [f"k{n}" for n in range(8)],
+        "ts": [1] * 8,
+        "price": pa.array([Decimal(n) / 4 for n in range(8)], pa.decimal128(10, 2)),
+        "part": [f"p{n % 2}" for n in range(8)],
+    }
+    rows, uri = pa.table(columns), tmp_path / "t"
+    options = _options(table_type, **{"hoodie.write.table.version": version, **BUCKETS})
+    Table.create(uri, rows.schema, options=options)
+    Table(uri, options).insert(rows)
+    Table(uri, options).upsert(rows.slice(3, 4))
+    Table(uri, options).delete(rows.filter(pc.field("part") == "p1"))
+    Table(uri, options).upsert(rows.slice(0, 1))
+    for condition, filters in [
+        ("price > 1", [("price", ">", 1)]),
+        ("price < 0.5", [("price", "<", Decimal("0.5"))]),
+    ]:
+        right = _ids(uri, filters, LISTED)
+        assert right
+        assert _ids(uri, filters) == right
+        assert _hudi_ids(hudi, uri, condition, True) == _hudi_ids(hudi, uri, condition, False) == right
+    assert Table(uri).verify().problems == ()

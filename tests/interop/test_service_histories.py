@@ -16,8 +16,10 @@ import pytest
 
 from hoodoo import ConflictError, InvalidOptionError, Table
 from tests.buckets import INDEX as BUCKETS
+from tests.interop.change_streams import LATE, compare_changes, compare_newest_rows
 from tests.interop.hudi import Hudi
-from tests.interop.metadata_tables import stored_files
+from tests.interop.metadata_checks import check_metadata_table
+from tests.interop.procedures import Procedures
 from tests.interop.test_writing_metadata import Turns, rows
 from tests.record_index import BUILD, WITHOUT_STATISTICS, index_of, stored_keys
 from tests.rows import Row, arrow_rows, plain_rows
@@ -72,12 +74,15 @@ class _History:
     saved: dict[str, Model] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)
     turn: int = 0
+    # Of such rows, Hudi gives changes as they were before the plan.
+    replaced_beside_plan: bool = False
     completed: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Choose the kind of table."""
         self.chance = random.Random(self.seed)
         self.is_merge_on_read = self.seed % 2 == 1
+        self.write_action = "deltacommit" if self.is_merge_on_read else "commit"
         self.index = _INDEXES[self.seed // 2 % len(_INDEXES)]
         table_type = "MERGE_ON_READ" if self.is_merge_on_read else "COPY_ON_WRITE"
         self.turns = Turns(self.hudi, self.path, table_type, self.chance.choice(["9", "9", "8"]))
@@ -96,6 +101,7 @@ class _History:
             options["hoodie.table.cdc.enabled"] = "true"
         self.turns.options.update(options)
         self.turns.ours_options.update(self.turns.options)
+        self.procedures = Procedures(self.hudi, self.path, self.turns.options)
 
     @property
     def table(self) -> Table:
@@ -156,7 +162,7 @@ class _History:
 
     def _late(self, theirs: bool) -> str | None:
         """Rows that lose; not of deleted keys, of which a merge-on-read table may still know the row or not."""
-        ts = self.chance.choice([0, 10 + self.turn])
+        ts = self.chance.choice([LATE, 10 + self.turn])
         keys = [key for key in self._some() if key in self.model and key not in self.deleted]
         self.model |= {key: max(ts, self.model[key]) for key in keys}
         return self._write("upsert", keys, ts, theirs) if keys else None
@@ -193,29 +199,24 @@ class _History:
         return f"p{number}"
 
     def _forget(self, partitions: set[int]) -> None:
+        pending = [one for one in self.table.timeline.instants() if one.completed is None]
+        self.replaced_beside_plan |= any(one.action == "compaction" for one in pending)
         gone = {key for key in self.model if key % 3 in partitions}
         self.deleted |= gone
         self.model = {key: ts for key, ts in self.model.items() if key not in gone}
 
     # Services.
 
-    def _call(self, procedure: str, argument: str) -> list[Row]:
-        """Call a procedure of Hudi, with the options of its writes: it drops indexes that none of them asks for."""
-        self.hudi.sql(f"create table if not exists {self.path.name} using hudi location '{self.path}'")
-        options = ",".join(f"{name}={value}" for name, value in self.turns.options.items())
-        given = f", options => '{options}'" if procedure.startswith("run_") else ""
-        return self.hudi.sql(f"call {procedure}(table => '{self.path.name}'{argument}{given})")
-
     def _compact(self, theirs: bool) -> str | None:
         if theirs:
-            if not self._call("run_compaction", ", op => 'scheduleAndExecute'"):
+            if not self.procedures.call("run_compaction", ", op => 'scheduleAndExecute'"):
                 return None
             return ""
         return None if self.table.compact() is None else ""
 
     def _plan(self, theirs: bool) -> str | None:
         if theirs:
-            return str(self._call("run_compaction", ", op => 'schedule'"))
+            return str(self.procedures.call("run_compaction", ", op => 'schedule'"))
         return self.table.schedule_compaction()
 
     def _log_compact(self, _: bool) -> str | None:
@@ -223,13 +224,13 @@ class _History:
 
     def _cluster(self, theirs: bool) -> str | None:
         if theirs:
-            return None if not self._call("run_clustering", ", op => 'scheduleAndExecute'") else ""
+            return None if not self.procedures.call("run_clustering", ", op => 'scheduleAndExecute'") else ""
         sort_by = self.chance.choice(["ts", "name", None])
         return None if self.table.cluster(sort_by=sort_by) is None else f"by {sort_by}"
 
     def _clean(self, theirs: bool) -> str | None:
         if theirs:
-            self._call("run_clean", ", retain_commits => 2")
+            self.procedures.call("run_clean", ", retain_commits => 2")
             return ""
         policy = self.chance.choice(
             [
@@ -249,20 +250,30 @@ class _History:
             self.table.delete_savepoint(gone)
             return f"deleted {gone}"
         if theirs:
-            self._call("create_savepoint", f", commit_time => '{newest.requested}'")
+            self.procedures.call("create_savepoint", f", commit_time => '{newest.requested}'")
         else:
             self.table.savepoint(newest.requested)
         self.saved[newest.requested] = newest.model
         return newest.requested
 
-    def _rollback(self, _: bool) -> str | None:
+    def _rollback(self, theirs: bool) -> str | None:
         done = [one for one in self.table.timeline.instants(state="COMPLETED") if one.action in _WRITES]
         if len(self.states) < 2 or done[-1].completed != self.states[-1].completed:
             return None
         if done[-1].requested in self.saved:
             return None
         try:
-            self.table.rollback(done[-1].requested)
+            # Where something came later, Hudi refuses only after it has requested it: all writes fail then. It leaves
+            # the plans of table services.
+            newest = max(self.table.timeline.instants(), key=lambda one: one.requested)
+            if theirs and newest == done[-1] and newest.action == self.write_action:
+                self.done[-1] += " (Hudi)"
+                if not self.procedures.go_back("rollback_to_instant", done[-1].requested):
+                    # It fails when the files are deleted, as do its writes from then on.
+                    self.table.repair()
+                self.procedures.remove_change_data()
+            else:
+                self.table.rollback(done[-1].requested)
         except (InvalidOptionError, ConflictError) as refused:
             # What was before it was cleaned, or is planned to be compacted since.
             return f"refused: {str(refused)[:60]}"
@@ -270,11 +281,22 @@ class _History:
         self.model = dict(self.states[-1].model)
         return done[-1].requested
 
-    def _restore(self, _: bool) -> str | None:
+    def _restore(self, theirs: bool) -> str | None:
         if not self.saved:
             return None
         instant = max(self.saved)
-        self.table.restore(instant)
+        # Over other services, Hudi's fails, and all writes with it; a record index may keep what was undone.
+        later = {one.action for one in self.table.timeline.instants() if one.requested > instant}
+        if (
+            theirs
+            and self.index not in BUILD
+            and self.write_action in later <= {self.write_action, "clean", "savepoint"}
+        ):
+            self.done[-1] += " (Hudi)"
+            assert self.procedures.go_back("rollback_to_savepoint", instant)
+            self.procedures.remove_change_data()
+        else:
+            self.table.restore(instant)
         self.model = dict(self.saved[instant])
         self.states = [one for one in self.states if one.requested <= instant]
         return instant
@@ -329,14 +351,11 @@ class _History:
             assert changed == expected, f"changes since {since}"
         if self.captures:
             self._replay(reached)
-
-    def check_metadata_table(self) -> None:
-        """It lists what is on disk, and Hudi's own validation finds nothing."""
-        metadata = Table(self.path).metadata_table
-        assert metadata is not None
-        listed = {row["file_name"]: row["size"] for row in metadata.to_arrow("files").to_pylist()}
-        assert listed == {name.rsplit("/", 1)[-1]: size for name, size in stored_files(self.path).items()}
-        assert self._call("validate_metadata_table_files", "") == []
+        earlier = reached[:-1]
+        for state in self.chance.sample(earlier, min(2, len(earlier))):
+            compare_newest_rows(self.hudi, self.path, state.completed, is_merge_on_read=self.is_merge_on_read)
+            if self.captures and not self.replaced_beside_plan:
+                compare_changes(self.hudi, self.path, state.requested, state.completed)
 
     def _read_by_hudi(self, instant: str) -> list[Row] | None:
         """The rows as of an instant; None where Hudi says that it has them no more."""
@@ -380,7 +399,7 @@ def test_history(hudi: Hudi, tmp_path: Path, seed: int) -> None:
         for _ in range(_TURNS):
             history.step()
         history.look_back()
-        history.check_metadata_table()
+        check_metadata_table(history.path, history.procedures)
         history.turns.compare("all", is_last=True)
     except Exception as error:
         raise AssertionError(f"seed {seed}, {history.turns.options}: {history.done}") from error

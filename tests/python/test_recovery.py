@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 from pathlib import Path
@@ -57,6 +58,47 @@ def test_what_a_log_compaction_of_the_metadata_table_took_is_taken_back(tmp_path
     assert table.verify().problems == ()
     table.upsert(_rows(20, "a1", "z9"))
     assert {("a1", 20), ("z9", 20)} <= set(_read(table))
+    assert table.verify().problems == ()
+
+
+def _roll_back_as_far_as_hudi(path: Path, instant: str) -> None:
+    """Delete the files of a completed write, as a rollback by Hudi does before its metadata table refuses it."""
+    copy = shutil.copytree(path, path.with_name("copy"))
+    Table(copy).rollback(instant)
+    (plan,) = (copy / ".hoodie/timeline").glob("*.rollback.requested")
+    for file in [*path.glob(f"p*/*{instant}*"), *path.glob(f".hoodie/timeline/{instant}_*")]:
+        file.unlink()
+    shutil.copy(plan, path / ".hoodie/timeline")
+    (path / ".hoodie/timeline" / plan.name.replace("requested", "inflight")).touch()
+
+
+@pytest.mark.parametrize("by", ["repair", "write"])
+@pytest.mark.parametrize("index", [None, "RECORD_INDEX"])
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_rollback_that_failed_behind_a_compaction_of_the_metadata_table(
+    tmp_path: Path, table_type: str, index: str | None, by: str
+) -> None:
+    options = {"hoodie.metadata.compact.max.delta.commits": "1", **({"hoodie.index.type": index} if index else {})}
+    table = _table(tmp_path / "t", table_type, **options)
+    table.insert(_rows(1, "a1", "b2"))
+    before = _read(table)
+    instant = table.upsert(_rows(2, "a1", "c2", "d3")).instant
+    compactions = (tmp_path / "t/.hoodie/metadata/.hoodie/timeline").glob("*.compaction.requested")
+    assert any(file.name > instant for file in compactions)
+    _roll_back_as_far_as_hudi(tmp_path / "t", instant)
+    if by == "repair":
+        assert table.repair().left.problems == ()
+    else:
+        table.upsert(_rows(3, "e1"))
+        before = sorted([*before, ("e1", 3)])
+    assert _read(table) == before == _read(Table(table.uri, {"hoodie.metadata.enable": "false"}))
+    assert table.verify().problems == ()
+    metadata = table.metadata_table
+    assert metadata is not None
+    listed = metadata.to_arrow("files")["file_name"].to_pylist()
+    assert not [name for name in listed if instant in name]
+    table.upsert(_rows(4, "a1", "c2", "z9"))
+    assert {("a1", 4), ("c2", 4), ("z9", 4)} <= set(_read(table))
     assert table.verify().problems == ()
 
 

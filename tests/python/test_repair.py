@@ -43,6 +43,13 @@ def _orphan(path: Path) -> None:
     _old(path / "p" / name)
 
 
+def _change_data(path: Path) -> None:
+    """As a rollback by Hudi leaves it."""
+    file = path / "p" / ".5f0a8fd2-6c0e-4a55-9e0b-6a3c4a2a5a11-0_29990101000000000.log.1_0-1-2.cdc"
+    file.write_bytes(b"#HUDI#")
+    _old(file)
+
+
 def _markers(path: Path) -> None:
     folder = path / ".hoodie" / ".temp" / "20200101000000000" / "p"
     folder.mkdir(parents=True)
@@ -77,6 +84,7 @@ def _metadata_table(path: Path) -> None:
     ("damage", "action"),
     [
         (_orphan, "delete the file"),
+        (_change_data, "delete the file"),
         (_markers, "roll back what failed"),
         (_properties, "end the change of the properties"),
         (_partition, "write the metadata of the partition"),

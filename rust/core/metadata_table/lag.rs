@@ -17,6 +17,7 @@ pub(super) fn first_missing<'a>(table: &'a Timeline, metadata: &Timeline) -> Opt
             && changes_files(instant.action)
             && !metadata.is_committed(&instant.requested)
             && !is_restored(instant, metadata)
+            && !is_in_restore(instant, table, metadata)
             && initialized.is_none_or(|initialized| completed > initialized)
     })
 }
@@ -30,6 +31,14 @@ fn is_restored(instant: &Instant, metadata: &Timeline) -> bool {
         i.requested > instant.requested && i.requested.as_str() < end && i.requested.len() == instant.requested.len()
     };
     metadata.completed(Action::DeltaCommit).any(is_within)
+}
+
+/// Whether a clean is in what a later restore by Hudi committed: Hudi takes all back that was committed to the metadata table
+/// since the savepoint, cleans too, and then compares its files with those that are there.
+fn is_in_restore(instant: &Instant, table: &Timeline, metadata: &Timeline) -> bool {
+    let is_later = |restore: &Instant| instant.completed.as_ref().is_some_and(|done| *done < restore.requested);
+    instant.action == Action::Clean
+        && table.completed(Action::Restore).any(|restore| is_later(restore) && is_restored(restore, metadata))
 }
 
 /// Whether the metadata table has something that was completed after the timeline of the table was read.
@@ -108,6 +117,20 @@ mod tests {
         {
             assert_eq!(missing(&[restore], &[INIT, other]).as_deref(), Some("20260101000021000"), "{other}");
         }
+    }
+
+    #[test]
+    fn a_restore_by_hudi_has_the_cleans_before_it() {
+        let clean = "20260101000018000_20260101000019000.clean";
+        let write = "20260101000018000_20260101000019000.commit";
+        let restore = "20260101000021000_20260101000024000.restore";
+        let (by_hudi, ours) =
+            ("20260101000022000_20260101000023000.deltacommit", "20260101000021000_20260101000022000.deltacommit");
+        assert_eq!(missing(&[clean, restore], &[INIT, by_hudi]), None);
+        assert_eq!(missing(&[clean, restore], &[INIT, ours]).as_deref(), Some("20260101000018000"));
+        assert_eq!(missing(&[write, restore], &[INIT, by_hudi]).as_deref(), Some("20260101000018000"));
+        let later = "20260101000025000_20260101000026000.clean";
+        assert_eq!(missing(&[restore, later], &[INIT, by_hudi]).as_deref(), Some("20260101000025000"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Opens the metadata table, and finds and reads its partitions.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringBuilder};
@@ -10,7 +10,7 @@ use super::committed::CommittedFiles;
 use super::files::{FileRecords, ListedFiles};
 use super::index_definitions::IndexDefinitions;
 use super::instants::ValidInstants;
-use super::keys::partition_hash;
+use super::keys::{partition_hash, partition_name};
 use super::kind::Kind;
 use super::lag;
 use super::listing::{MetadataListing, PROPERTIES};
@@ -233,6 +233,16 @@ impl MetadataTable {
     /// `Corrupt`, with the file; `Storage`.
     pub(crate) fn files(&self) -> Result<ListedFiles> {
         self.wanted_files(Wanted::All)
+    }
+
+    /// The files in these partitions.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the file; `Storage`.
+    pub(crate) fn files_in(&self, partitions: &BTreeSet<&str>) -> Result<ListedFiles> {
+        let mut keys: Vec<String> = partitions.iter().map(|path| partition_name(path).to_owned()).collect();
+        keys.sort_unstable();
+        self.wanted_files(Wanted::Keys(&keys))
     }
 
     /// What the records of these keys say.

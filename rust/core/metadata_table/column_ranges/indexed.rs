@@ -113,6 +113,12 @@ pub(crate) fn indexed_columns(
     Ok(columns)
 }
 
+/// The type of the statistics of a column in a table of these columns; `None` if it can have none.
+pub(crate) fn type_in(schema: &Schema, column: &str) -> Option<ValueType> {
+    let meta = column.starts_with("_hoodie_").then_some(ValueType::String);
+    meta.or_else(|| of_column(field_of(schema.fields(), column)?.data_type()))
+}
+
 /// The field at a path as Parquet spells it: `struct.field`, `list.list.element`, `map.key_value.key`.
 pub(super) fn field_of<'f>(fields: &'f Fields, path: &str) -> Option<&'f Field> {
     if let Some(field) = fields.iter().find(|field| field.name() == path) {

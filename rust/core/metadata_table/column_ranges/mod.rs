@@ -30,7 +30,7 @@ use std::cmp::Ordering;
 pub(crate) use any_value::any_value;
 pub(crate) use batches::BatchRanges;
 pub(crate) use footers::ranges_of_footer;
-pub(crate) use indexed::{IndexVersion, IndexedColumnOptions, indexed_columns};
+pub(crate) use indexed::{IndexVersion, IndexedColumnOptions, indexed_columns, type_in};
 pub(crate) use partitions::{StoredRange, partition_range};
 pub(crate) use stored::each_stored_range;
 pub(crate) use value_types::of_column as column_type;

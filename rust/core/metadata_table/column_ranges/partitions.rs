@@ -18,6 +18,30 @@ pub(crate) enum StoredRange {
     Unknown,
 }
 
+impl StoredRange {
+    /// The same in the type of the column: statistics of the first version have all decimals with 15 digits behind the
+    /// point, and readers of Hudi fail on one that has more digits than its column.
+    pub(crate) fn with_type(self, value_type: ValueType) -> Self {
+        let Self::Known(range) = self else { return self };
+        let (ValueType::Decimal(_, stored), ValueType::Decimal(_, scale)) = (range.value_type, value_type) else {
+            return Self::Known(range);
+        };
+        let factor = u32::try_from(stored.saturating_sub(scale)).ok().and_then(|digits| 10i128.checked_pow(digits));
+        let shorter = |bound: &Option<RangeValue>| match (bound, factor) {
+            (Some(RangeValue::Decimal(value)), Some(factor)) if value % factor == 0 => {
+                Some(RangeValue::Decimal(value / factor))
+            }
+            _ => None,
+        };
+        let (min, max) = match (shorter(&range.min), shorter(&range.max)) {
+            (Some(min), Some(max)) => (Some(min), Some(max)),
+            _ if range.min.is_none() && range.max.is_none() => (None, None),
+            _ => all_values(value_type).unzip(),
+        };
+        Self::Known(ColumnRange { min, max, value_type, ..range })
+    }
+}
+
 /// The range of a column of a partition in which a commit wrote these files. `None` if it may have any value of an unknown
 /// type.
 pub(crate) fn partition_range(

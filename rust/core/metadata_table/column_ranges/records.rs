@@ -3,8 +3,7 @@
 use arrow::datatypes::Schema;
 
 use super::any_value::any_value;
-use super::indexed::{IndexVersion, V1_DECIMAL_SCALE, field_of};
-use super::value_types::of_column;
+use super::indexed::{IndexVersion, V1_DECIMAL_SCALE, type_in};
 use crate::format::avro::datum::write_long;
 use crate::format::column_range::{ColumnRange, FileRanges, RangeValue, UnknownRange, ValueType};
 use crate::metadata_table::encode::{
@@ -88,11 +87,8 @@ pub(crate) fn partition_stats_keys(partition: &str, columns: &[String]) -> Vec<S
 
 /// The ranges of a file of which nothing is known, in a table of these columns.
 pub(crate) fn unknown_ranges(schema: &Schema, columns: &[String]) -> FileRanges {
-    let unknown = |column: &String| {
-        let meta = column.starts_with("_hoodie_").then_some(ValueType::String);
-        let value_type = meta.or_else(|| of_column(field_of(schema.fields(), column)?.data_type()));
-        UnknownRange { column: column.clone(), value_count: 0, value_type }
-    };
+    let unknown =
+        |column: &String| UnknownRange { column: column.clone(), value_count: 0, value_type: type_in(schema, column) };
     FileRanges { unknown: columns.iter().map(unknown).collect(), ..FileRanges::default() }
 }
 

@@ -305,6 +305,40 @@ fn deletes_do_not_narrow_a_partition() {
 }
 
 #[test]
+fn decimals_of_the_first_version_get_the_digits_of_their_column() {
+    let column = ValueType::Decimal(10, 2);
+    let stored = |min: i128, max: i128| {
+        StoredRange::Known(ColumnRange {
+            min: Some(RangeValue::Decimal(min)),
+            max: Some(RangeValue::Decimal(max)),
+            value_count: 2,
+            ..empty_range("n", ValueType::Decimal(30, 15))
+        })
+    };
+    let bounds = |stored: StoredRange, file: Option<&FileRanges>| {
+        let range = partition_range("n", &stored.with_type(column), &[file]).unwrap();
+        assert_eq!(range.value_type, column);
+        (range.min.unwrap(), range.max.unwrap())
+    };
+    let decimals = |min, max| (RangeValue::Decimal(min), RangeValue::Decimal(max));
+    let tenth = 10i128.pow(14);
+    let file = FileRanges {
+        ranges: vec![ColumnRange {
+            min: Some(RangeValue::Decimal(-5)),
+            max: Some(RangeValue::Decimal(7)),
+            value_count: 2,
+            ..empty_range("n", column)
+        }],
+        ..FileRanges::default()
+    };
+    assert_eq!(bounds(stored(-tenth, 3 * tenth), Some(&file)), decimals(-10, 30));
+    let all = decimals(-9_999_999_999, 9_999_999_999);
+    assert_eq!(bounds(stored(-tenth, 3 * tenth), None), all);
+    let largest = 10i128.pow(30) - 1;
+    assert_eq!(bounds(stored(-largest, largest), Some(&file)), all);
+}
+
+#[test]
 fn a_partition_keeps_what_it_had() {
     let range = |min: RangeValue, max: RangeValue, value_type| ColumnRange {
         min: Some(min),

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use super::changes::{AddedFile, FileChanges};
 use super::records::Indexed;
 use crate::error::Result;
-use crate::format::column_range::{ColumnRange, FileRanges};
+use crate::format::column_range::{ColumnRange, FileRanges, ValueType};
 use crate::format::log::Wanted;
 use crate::metadata_table::column_ranges::records::{KeyedRecord, partition_stats_record};
-use crate::metadata_table::column_ranges::{StoredRange, each_stored_range, partition_range};
+use crate::metadata_table::column_ranges::{IndexVersion, StoredRange, each_stored_range, partition_range, type_in};
 use crate::metadata_table::keys::{partition_name, partition_stats_key, shard_of};
 use crate::metadata_table::kind::Kind;
 use crate::metadata_table::{MetadataTable, PARTITION_STATS};
@@ -28,14 +28,23 @@ pub(super) fn partition_stats(
     let read = |stored| StoredRanges::read(stored, PARTITION_STATS, &partitions, keys);
     let known = stored.map(read).transpose()?;
     let mut records = Vec::with_capacity(partitions.len() * indexed.columns.len());
+    let type_of = |column: &str| {
+        let has_types = indexed.version != IndexVersion::V1;
+        changes.columns.as_deref().filter(|_| !has_types).and_then(|schema| type_in(schema, column))
+    };
+    let types: Vec<Option<ValueType>> = indexed.columns.iter().map(|column| type_of(column)).collect();
     for (partition, one) in written() {
         let files = one.added.iter().filter(|file| file.has_rows());
         let files: Vec<Option<&FileRanges>> =
             files.map(|file| file.ranges.as_ref().map(|ranges| ranges.get())).collect();
-        for column in &indexed.columns {
+        for (column, value_type) in indexed.columns.iter().zip(&types) {
             let before = known
                 .as_ref()
                 .map_or(StoredRange::New, |known| known.of(partition, &partition_stats_key(column, partition)));
+            let before = match value_type {
+                Some(value_type) => before.with_type(*value_type),
+                None => before,
+            };
             let Some(range) = partition_range(column, &before, &files) else { return Ok(None) };
             records.push(partition_stats_record(partition, &range, indexed.version));
         }

@@ -18,8 +18,31 @@ use crate::transaction::{Follow, Transaction, Undo, forget};
 pub(super) enum Target<'a> {
     /// A write that did not complete.
     Failed,
+    /// One that Hudi had made inflight again, though its metadata table has merged what it knows of it with the rest.
+    Merged(&'a Undo),
     /// One that had completed and was made inflight again.
     Completed(&'a Undo),
+}
+
+/// Takes back a write that did not complete. Hudi begins to roll a completed one back before its metadata table refuses
+/// that.
+///
+/// # Errors
+/// Those of [`carry_out`].
+pub(super) fn carry_out_failed(
+    table: &HudiTable,
+    writer: &TimelineWriter,
+    rollback: &Instant,
+    plan: &RollbackPlan,
+) -> Result<RollbackMetadata> {
+    let files = files_of(plan).map_err(|e| e.with("table", table.storage().uri()).with("instant", rollback))?;
+    if !Undo::is_merged(table, &writer.load()?, &files)? {
+        return carry_out(table, writer, rollback, plan, Target::Failed);
+    }
+    let held = writer.lock().acquire()?;
+    let writer = writer.clone().with_lock(writer.lock().holding(&held));
+    let undo = Undo::of_merged(table, &rollback.requested)?;
+    carry_out(table, &writer, rollback, plan, Target::Merged(&undo))
 }
 
 /// Deletes the files and the instant.
@@ -51,7 +74,7 @@ pub(super) fn carry_out(
     let follow = match kind {
         // The metadata table never had the files: what the write committed there is taken back.
         Target::Failed => Follow::Nothing,
-        Target::Completed(undo) => undo.follow_rollback(),
+        Target::Merged(undo) | Target::Completed(undo) => undo.follow_rollback(),
     };
     transaction.complete(encode(&metadata)?, follow, &HashSet::new(), |timeline| {
         refuse_completed(timeline, &target)?;
@@ -60,6 +83,7 @@ pub(super) fn carry_out(
                 forget(table, &target.requested)?;
                 remove_target(storage, writer, timeline, &target)
             }
+            Target::Merged(_) => remove_target(storage, writer, timeline, &target),
             Target::Completed(undo) => {
                 undo.forget(table)?;
                 writer.remove(timeline, &target.requested, target.action).map(|_| ())

@@ -6,7 +6,7 @@ use super::super::indexing::remove_dead;
 use super::super::planned_files::plain_path;
 use super::super::read_plan;
 use super::super::under_way::may_be_hudis;
-use super::carry_out::{Target, carry_out, is_completed, target_of};
+use super::carry_out::{carry_out_failed, is_completed, target_of};
 use super::completed::{drop_unbegun, roll_back_completed};
 use super::leftovers::Leftovers;
 use super::plan::{FoundFiles, failed_writes, is_written_by, plan_rollback};
@@ -198,7 +198,7 @@ pub(super) fn roll_back(
         encode(&plan)
     })?;
     tracing::info!(table = storage.uri(), instant = %failed, "rolling back a write that did not complete");
-    carry_out(table, writer, &requested, &plan, Target::Failed)
+    carry_out_failed(table, writer, &requested, &plan)
 }
 
 fn find_files(storage: &Storage, timeline: &Timeline, failed: &Instant) -> Result<FoundFiles> {
@@ -247,5 +247,5 @@ fn finish(table: &HudiTable, writer: &TimelineWriter, rollback: &Instant) -> Res
         drop_unbegun(table, writer, rollback, &target)?;
         return Ok(None);
     }
-    carry_out(table, writer, rollback, &plan, Target::Failed).map(Some)
+    carry_out_failed(table, writer, rollback, &plan).map(Some)
 }

@@ -7,7 +7,7 @@ use super::listing::Listing;
 use super::{Repair, Report, is_about_content};
 use crate::error::Result;
 use crate::file_group::markers::marked_files;
-use crate::file_group::{BaseFile, LogFile, data_file_instant, is_partition_metadata, join};
+use crate::file_group::{BaseFile, LogFile, data_file_instant, is_partition_metadata, join, parse_change_log};
 use crate::format::instant::Instant;
 use crate::format::properties::Properties;
 use crate::storage::{FileMeta, Storage};
@@ -46,6 +46,9 @@ pub(super) fn check(table: &HudiTable, view: &TableView, listing: &Listing, repo
     let wrong = sizes(table, listing, &written, report);
     expected.check(view, listing, &wrong, report)?;
     change_data(listing, &written, report);
+    if table.config().metadata_partitions().is_empty() {
+        unknown_change_data(view.timeline(), listing.values().flatten(), report);
+    }
     unknown_files(table, view.timeline(), listing, &written, report)?;
     Ok(written)
 }
@@ -157,6 +160,25 @@ fn change_data(listing: &Listing, written: &Written, report: &mut Report) {
                 "a file of change data is missing",
                 "Restore the file from a backup; only readers of change data need it",
             );
+        }
+    }
+}
+
+/// Change data logs that no instant wrote: Hudi's rollbacks leave them. Its restores leave them too, and then list them in the
+/// metadata table, from which they may not vanish.
+pub(super) fn unknown_change_data<'f>(
+    timeline: &Timeline,
+    files: impl Iterator<Item = &'f FileMeta>,
+    report: &mut Report,
+) {
+    for log in files.filter_map(parse_change_log) {
+        if !timeline.is_pending(&log.instant) && !timeline.is_committed(&log.instant) {
+            report.warning(
+                &log.path,
+                "no instant on the timeline wrote this file of change data; readers do not see it",
+                "Delete it if no write is running",
+            );
+            report.repairable(Repair::DeleteFile);
         }
     }
 }

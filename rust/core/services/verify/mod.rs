@@ -218,7 +218,7 @@ fn check_view(table: &HudiTable, view: &TableView, report: &mut Report) -> Resul
     savepoints::check(table, view, &listing, report)?;
     let before = report.problems.len();
     let checked = metadata_table::check(table, view, &listing, &written, report);
-    report.problems.iter_mut().skip(before).for_each(|problem| problem.repair = Some(Repair::MetadataTable));
+    report.problems.iter_mut().skip(before).for_each(|problem| _ = problem.repair.get_or_insert(Repair::MetadataTable));
     checked
 }
 

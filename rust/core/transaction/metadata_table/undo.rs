@@ -3,7 +3,7 @@
 //! What an action did is in log files of its own in each partition of the metadata table, so that it can be taken out,
 //! unless these were compacted since, or partitions were built that know of it. Then the metadata table is made anew.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::build::IndexBuild;
 use super::build_request::BuildRequest;
@@ -49,9 +49,47 @@ impl Undo {
         if is_complete && !archived && is_separable(table, &config, timeline, undone)? {
             return Ok(Self { separable, build: None });
         }
+        Self::anew(table, partitions, instant)
+    }
+
+    /// Whether the metadata table lists files of a write that is pending, or gone from the timeline. A damaged one tells
+    /// nothing: it is found out when the rollback completes.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub(crate) fn is_merged(table: &HudiTable, timeline: &Timeline, files: &[String]) -> Result<bool> {
+        if files.is_empty() || !is_wanted(table)? {
+            return Ok(false);
+        }
+        let look = || -> Result<bool> {
+            let Some(metadata) = table.metadata_table_at(timeline)? else { return Ok(false) };
+            let parts = files.iter().map(|path| path.rsplit_once('/').unwrap_or(("", path)));
+            let partitions: BTreeSet<&str> = parts.clone().map(|(partition, _)| partition).collect();
+            let listed = metadata.files_in(&partitions)?.files;
+            let is_listed =
+                |(partition, name): (&str, &str)| listed.get(partition).is_some_and(|f| f.contains_key(name));
+            Ok(parts.into_iter().any(is_listed))
+        };
+        match look() {
+            Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) => Ok(false),
+            found => found,
+        }
+    }
+
+    /// What is needed where [`Undo::is_merged`] holds: the metadata table is made anew by the rollback `instant`. From now on
+    /// nobody reads it. The caller holds the table lock.
+    ///
+    /// # Errors
+    /// `Corrupt`; `Storage`.
+    pub(crate) fn of_merged(table: &HudiTable, instant: &str) -> Result<Self> {
+        let partitions = TableConfig::load(table.storage())?.metadata_partitions();
+        Self::anew(table, partitions, instant)
+    }
+
+    fn anew(table: &HudiTable, partitions: Vec<String>, instant: &str) -> Result<Self> {
         let properties = [(COMPLETE, ""), (INFLIGHT, &partitions.join(","))];
         TableConfig::update(table.storage(), &properties, &now(table))?;
-        Ok(Self { separable, build: Some(from_scratch(partitions, instant)) })
+        Ok(Self { separable: Vec::new(), build: Some(from_scratch(partitions, instant)) })
     }
 
     /// Takes out what the actions wrote. They are pending.

@@ -4,8 +4,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{Compared, FOLDER, ListedFiles, REBUILD, Report};
 use crate::error::Result;
-use crate::file_group::{FileSlice, is_partition_metadata, join, written_at};
+use crate::file_group::{FileSlice, data_file_instant, is_partition_metadata, join};
 use crate::format::instant::Action;
+use crate::services::verify::files::unknown_change_data;
 use crate::storage::FileMeta;
 
 pub(super) fn check(compared: &Compared<'_>, files: &ListedFiles, report: &mut Report) -> Result<()> {
@@ -16,6 +17,8 @@ pub(super) fn check(compared: &Compared<'_>, files: &ListedFiles, report: &mut R
             continue;
         }
         let known = files.files.get(partition);
+        let is_listed = |file: &&FileMeta| known.is_some_and(|known| known.contains_key(file.name()));
+        unknown_change_data(compared.view.timeline(), stored.iter().filter(|file| !is_listed(file)), report);
         for file in stored.iter().filter(|file| is_committed(compared, file)) {
             report.count("metadata table files", 1);
             match known.and_then(|known| known.get(file.name())) {
@@ -37,13 +40,12 @@ fn paths(slice: &FileSlice) -> impl Iterator<Item = &str> {
     base.chain(slice.logs.iter().map(|log| log.path.as_str()))
 }
 
-/// Whether a completed instant wrote a file. An archived instant is believed to have written all files with its time.
+/// Whether a completed instant wrote a file. An archived instant is believed to have written all data files with its
+/// time, but not a change data log: a rollback by Hudi leaves these, and readers find them by the commit.
 fn is_committed(compared: &Compared<'_>, file: &FileMeta) -> bool {
     let timeline = compared.view.timeline();
-    written_at(file).is_some_and(|instant| {
-        timeline.is_committed(&instant)
-            && (timeline.completion_time(&instant).is_none() || compared.written.get(&file.path).is_some())
-    })
+    let is_archived = |instant: &str| timeline.is_committed(instant) && timeline.completion_time(instant).is_none();
+    compared.written.get(&file.path).is_some() || data_file_instant(file).is_some_and(|instant| is_archived(&instant))
 }
 
 fn missing(file: &FileMeta, is_newest: bool, report: &mut Report) {
