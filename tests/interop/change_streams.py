@@ -1,4 +1,4 @@
-"""Changes since an instant, as both sides tell them, in a form in which they can be compared."""
+"""Changes since an instant, as both sides give them, in a form in which they can be compared."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ impl Undo {
         Self::anew(table, partitions, instant)
     }
 
-    /// Whether the metadata table lists files of a write that is pending, or gone from the timeline. A damaged one tells
-    /// nothing: it is found out when the rollback completes.
+    /// Whether the metadata table lists files of a write that is pending, or gone from the timeline. A damaged one is
+    /// found out when the rollback completes.
     ///
     /// # Errors
     /// `Storage`.
