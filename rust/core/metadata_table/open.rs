@@ -246,7 +246,7 @@ impl MetadataTable {
     }
 
     /// What the records of these keys say.
-    pub(super) fn wanted_files(&self, wanted: Wanted<'_>) -> Result<ListedFiles> {
+    fn wanted_files(&self, wanted: Wanted<'_>) -> Result<ListedFiles> {
         let slices = self.newest_slices(FILES)?;
         // A damaged file is best told by what commits say of it.
         let check = || self.check_slices(FILES, &slices);

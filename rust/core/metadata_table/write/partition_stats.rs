@@ -9,7 +9,7 @@ use crate::format::column_range::{ColumnRange, FileRanges, ValueType};
 use crate::format::log::Wanted;
 use crate::metadata_table::column_ranges::records::{KeyedRecord, partition_stats_record};
 use crate::metadata_table::column_ranges::{IndexVersion, StoredRange, each_stored_range, partition_range, type_in};
-use crate::metadata_table::keys::{partition_name, partition_stats_key, shard_of};
+use crate::metadata_table::keys::{partition_stats_key, shard_of};
 use crate::metadata_table::kind::Kind;
 use crate::metadata_table::{MetadataTable, PARTITION_STATS};
 
@@ -28,11 +28,9 @@ pub(super) fn partition_stats(
     let read = |stored| StoredRanges::read(stored, PARTITION_STATS, &partitions, keys);
     let known = stored.map(read).transpose()?;
     let mut records = Vec::with_capacity(partitions.len() * indexed.columns.len());
-    let type_of = |column: &str| {
-        let has_types = indexed.version != IndexVersion::V1;
-        changes.columns.as_deref().filter(|_| !has_types).and_then(|schema| type_in(schema, column))
-    };
-    let types: Vec<Option<ValueType>> = indexed.columns.iter().map(|column| type_of(column)).collect();
+    let schema = changes.columns.as_deref().filter(|_| indexed.version == IndexVersion::V1);
+    let type_of = |column: &String| schema.and_then(|schema| type_in(schema, column));
+    let types: Vec<Option<ValueType>> = indexed.columns.iter().map(type_of).collect();
     for (partition, one) in written() {
         let files = one.added.iter().filter(|file| file.has_rows());
         let files: Vec<Option<&FileRanges>> =
@@ -88,9 +86,7 @@ impl StoredRanges {
         }
         let mut with_files = Vec::new();
         if by_key.len() < asked {
-            let mut keys: Vec<String> = partitions.iter().map(|path| partition_name(path).to_owned()).collect();
-            keys.sort_unstable();
-            let listed = stored.wanted_files(Wanted::Keys(&keys))?;
+            let listed = stored.files_in(&partitions.iter().copied().collect())?;
             with_files.extend(listed.files.into_iter().filter(|(_, files)| !files.is_empty()).map(|(path, _)| path));
         }
         Ok(Self { by_key, with_files })

@@ -41,6 +41,8 @@ pub(super) fn carry_out_failed(
     }
     let held = writer.lock().acquire()?;
     let writer = writer.clone().with_lock(writer.lock().holding(&held));
+    // Who has waited for the lock may be late: the metadata table that the first one made must stay.
+    check_pending(table, &writer.load()?, rollback)?;
     let undo = Undo::of_merged(table, &rollback.requested)?;
     carry_out(table, &writer, rollback, plan, Target::Merged(&undo))
 }
@@ -63,9 +65,7 @@ pub(super) fn carry_out(
     let heartbeat = Heartbeat::take_over(storage, table.clock(), &rollback.requested)?;
     let timeline = writer.load()?;
     refuse_completed(&timeline, &target).map_err(named)?;
-    if !timeline.pending().any(|i| i.requested == rollback.requested && i.action == rollback.action) {
-        return Err(named(Error::conflict("another process finished the rollback").with("table", storage.uri())));
-    }
+    check_pending(table, &timeline, rollback)?;
     let started = writer.start(rollback, Vec::new())?;
     let begun = table.clock().now_ms();
     delete_files(table, &files)?;
@@ -93,6 +93,16 @@ pub(super) fn carry_out(
     let remove_heartbeat = || heartbeat::remove(storage, &target.requested);
     both(storage.is_remote(), || delete_markers(storage, &target.requested), remove_heartbeat)?;
     Ok(metadata)
+}
+
+/// Checks that nobody else has finished the rollback.
+fn check_pending(table: &HudiTable, timeline: &Timeline, rollback: &Instant) -> Result<()> {
+    if timeline.pending().any(|i| i.requested == rollback.requested && i.action == rollback.action) {
+        return Ok(());
+    }
+    Err(Error::conflict("another process finished the rollback")
+        .with("table", table.storage().uri())
+        .with("instant", rollback))
 }
 
 /// The instant that a plan rolls back.
