@@ -34,7 +34,8 @@ def tool() -> Tool:
         if os.environ.get("HOODOO_REQUIRE_INTEROP") == "1":
             pytest.fail("HOODOO_REQUIRE_INTEROP=1, but there is no cargo")
         pytest.skip("there is no cargo")
-    build = [cargo, "build", "--release", "--locked", "-p", "hoodoo-hfile", "--example", "hfile", "--quiet"]
+    # Of the whole workspace: for one package, cargo would compile the dependencies again, with fewer features.
+    build = [cargo, "build", "--release", "--locked", "--workspace", "--example", "hfile", "--quiet"]
     built = subprocess.run(
         [*build, "--message-format=json-render-diagnostics"], cwd=_ROOT, check=True, stdout=subprocess.PIPE, text=True
     )

@@ -18,6 +18,7 @@ import hoodoo.spark
 from hoodoo.spark.filter_text import all_conditions_of_text, conditions_of_text
 from hoodoo.spark.pruning import Pruned, Pruning
 from hoodoo.spark.pushed_filters import conditions_of
+from hoodoo.spark.row_filters import pruning_of
 
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string(), "part": pa.string(), "score": pa.float64()})
 
@@ -202,9 +203,11 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
+@pytest.mark.parametrize("each", [7, pytest.param(1, marks=pytest.mark.slow)])
 def test_sql_with_values_that_do_not_fit_loses_no_row(
-    spark: Any, values: hoodoo.Table, zone: str, settings: Callable[[str, str], None]
+    spark: Any, values: hoodoo.Table, zone: str, each: int, settings: Callable[[str, str], None]
 ):
+    """Pruning by a filter keeps its rows; of every so many filters, Spark reads them too."""
     settings("spark.sql.session.timeZone", zone)
     # Not a cached one, of which Spark itself skips what has NaN.
     read = hoodoo.spark.read(spark, values.uri)
@@ -216,6 +219,11 @@ def test_sql_with_values_that_do_not_fit_loses_no_row(
     texts = TEXTS if zone == "UTC" else [text for text in TEXTS if text.startswith(("day", "at", "local"))]
     expected = _ids_of_all(everything, texts)
     for text in texts:
+        pruning = pruning_of(text, spark)
+        assert pruning is not None
+        kept = pa.table(values._native.read(["id"], pruning))["id"].to_pylist()
+        assert expected[text] == "refused" or set(expected[text]) <= set(kept), text
+    for text in texts[::each]:
         assert _ids(filtered, text) == expected[text], text
 
 
