@@ -213,7 +213,9 @@ class Crew:
             if self.other is not None:
                 self.other(self.folder / f"{OTHER}.log")
         except Exception as e:  # noqa: BLE001 - looked at by the test
-            self.errors_of_other.append(f"{OTHER}: {type(e).__name__}: {str(e)[:2000]}")
+            # Of a Java stack, the causes.
+            said = [line for line in str(e).splitlines() if not line.lstrip().startswith("at ")]
+            self.errors_of_other.append(f"{OTHER}: {type(e).__name__}: {' / '.join(said)[:4000]}")
 
     def said(self, name: str) -> str:
         path = self.folder / f"{name}.err"

@@ -343,6 +343,27 @@ def test_a_savepoint_that_was_begun_counts_for_nothing(tmp_path: Path) -> None:
     assert table.savepoint(saved.instant).instant == saved.instant
 
 
+@pytest.mark.parametrize("how", ["archive", "rollback"])
+def test_what_is_left_of_a_savepoint_that_was_begun_goes_with_its_commit(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "t"
+    few = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4", "hoodie.clean.commits.retained": "1"}
+    few["hoodie.metadata.enable"] = "false"
+    table = _table(path, **{key.replace(".", "__"): value for key, value in few.items()})
+    table.insert(_rows(1, "a1", "b2"))
+    table.upsert(_rows(2, "a1"))
+    saved = table.savepoint()
+    _begun_only(path, "savepoint", saved.instant)
+    assert list(path.rglob("*.savepoint*")) != []
+    if how == "rollback":
+        table.rollback(saved.instant)
+    else:
+        for n in range(3, 9):
+            Table(path, few).upsert(_rows(n, "a1"))
+        assert all(one.requested > saved.instant for one in Table(path).timeline.instants())
+    assert list(path.rglob("*.savepoint*")) == []
+    assert table.verify().problems == ()
+
+
 @pytest.mark.parametrize("age", ["new", "old"])
 def test_a_clean_that_hudi_may_be_executing_is_left_to_it(tmp_path: Path, age: str) -> None:
     """Hudi shows no heartbeat of it. Completed by both, it would be on the timeline twice."""

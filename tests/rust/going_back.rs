@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hoodoo::client;
+use hoodoo::format::instant::Action;
+use hoodoo::services::savepoint::savepoints;
 use hoodoo::services::verify::verify;
 use hoodoo::table::HudiTable;
 use hoodoo::timeline::Clock;
@@ -125,4 +127,35 @@ fn a_rollback_fails_at_any_call() {
         assert_eq!(rows(table).len(), now.len() + 1, "{context}");
         is_whole(table, &format!("{context}, and an upsert"));
     });
+}
+
+/// It stands, or nothing of it is left.
+#[test]
+fn the_deletion_of_a_savepoint_fails_at_any_call() {
+    let (clock, given) = (Ticking::shared(), options("COPY_ON_WRITE", false));
+    let open = |store, uri: &str| open_with(storage(store, uri), clock.clone(), &given);
+    let (base, states, saved, _) = history(&clock, &given);
+    let counting = FailingStore::new(Arc::new(base.fork()), usize::MAX, FAILURES[0]);
+    client::delete_savepoint(&open(Arc::new(counting.clone()), "savepoint-whole").unwrap(), &saved).unwrap();
+    let mut seen = [0, 0];
+    for (failure, call) in FAILURES.iter().flat_map(|f| (0..counting.calls()).map(move |call| (*f, call))) {
+        let context = format!("{failure:?} at call {call} of {}", counting.calls());
+        let (store, uri) = (Arc::new(base.fork()), format!("savepoint-{failure:?}-{call}"));
+        let failing = Arc::new(FailingStore::new(store.clone(), call, failure));
+        let _ = open(failing, &uri).and_then(|table| client::delete_savepoint(&table, &saved));
+        let table = open(store, &uri).unwrap();
+        let files = || {
+            let timeline = table.timeline().unwrap();
+            timeline.files_of(&saved).iter().filter(|(i, _)| i.action == Action::Savepoint).count()
+        };
+        let stands = !savepoints(&table).unwrap().is_empty();
+        seen[usize::from(stands)] += 1;
+        if stands {
+            client::delete_savepoint(&table, &saved).unwrap_or_else(|e| panic!("{context}: {e}"));
+        }
+        assert_eq!(files(), 0, "{context}");
+        assert_eq!(Some(&rows(&table)), states.last(), "{context}");
+        is_whole(&table, &context);
+    }
+    assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
 }

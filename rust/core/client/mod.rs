@@ -199,17 +199,14 @@ fn ready_to_serve(table: &HudiTable) -> Result<(HudiTable, Leftovers)> {
     reopen(table, check_writable)
 }
 
-fn reopen(
-    table: &HudiTable,
-    check: impl FnOnce(&HudiTable, &Timeline) -> Result<()>,
-) -> Result<(HudiTable, Leftovers)> {
+fn reopen(table: &HudiTable, check: impl Fn(&HudiTable, &Timeline) -> Result<()>) -> Result<(HudiTable, Leftovers)> {
     let storage = table.storage();
     let look = || Leftovers::look(storage, table.config().timeline());
     let (fresh, mut left) = both(storage.is_remote(), || table.reload(), look)?;
     if fresh.config().timeline() != table.config().timeline() {
         left = Leftovers::look(storage, fresh.config().timeline())?;
     }
-    check(&fresh, left.timeline())?;
+    let fresh = checked(fresh, left.timeline(), check)?;
     // An object store has no half-written files, and a lock costs requests.
     if storage.is_remote() && !fresh.config().is_of_backup() {
         return Ok((fresh, left));
@@ -219,6 +216,25 @@ fn reopen(
     TableConfig::finish_update(storage)?;
     remove_unfinished(&fresh)?;
     Ok((fresh, left))
+}
+
+/// The table, if it passes a check. That is done again where another writer dropped or added a partition of the metadata table
+/// meanwhile: by the properties of before, it looks damaged.
+fn checked(
+    mut table: HudiTable,
+    timeline: &Timeline,
+    check: impl Fn(&HudiTable, &Timeline) -> Result<()>,
+) -> Result<HudiTable> {
+    for _ in 1..LOOKS {
+        let Err(error) = check(&table, timeline) else { return Ok(table) };
+        let now = table.reload()?;
+        let is_as_before = now.config().metadata_partitions() == table.config().metadata_partitions();
+        if error.kind() != ErrorKind::Corrupt || is_as_before {
+            return Err(error);
+        }
+        table = now;
+    }
+    check(&table, timeline).map(|()| table)
 }
 
 /// Removes what killed processes left of the metadata files that they were writing to a local disk.

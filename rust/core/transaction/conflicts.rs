@@ -15,7 +15,7 @@ use crate::format::instant::{Action, Instant};
 use crate::storage::{FileMeta, Storage};
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::planned_groups;
-use crate::timeline::Timeline;
+use crate::timeline::{Timeline, newest_archived_write};
 
 /// Operations of services that write records that are stored already: no key is new.
 const REWRITES: [&str; 3] = ["CLUSTER", "COMPACT", "LOG_COMPACT"];
@@ -209,10 +209,12 @@ pub(crate) fn refuse_outdated(
     let newest = completed(planned_from).next_back().filter(|i| !is_completed.contains(&key(i)));
     let pending = planned_from.pending().filter(|i| i.action.is_write() && i.requested != own);
     let lost = pending.filter(|i| archived(&i.requested) && !now.instants().iter().any(|n| key(n) == key(i)));
+    let archived = "the timeline that this write was planned from has been archived";
     if let Some(gone) = newest.into_iter().chain(lost).next() {
-        return Err(
-            conflict("the timeline that this write was planned from has been archived".into()).with("instant", gone)
-        );
+        return Err(conflict(archived.into()).with("instant", gone));
+    }
+    if let Some(unseen) = archived_unseen(storage, planned_from, now)? {
+        return Err(conflict(archived.into()).with("instant", unseen));
     }
     let restores = |t: &Timeline| t.completed(Action::Restore).map(|i| i.requested.clone()).collect::<HashSet<_>>();
     if !restores(now).is_subset(&restores(planned_from)) {
@@ -231,6 +233,19 @@ pub(crate) fn refuse_outdated(
         }
     }
     Ok(())
+}
+
+/// A write that was completed and archived since `planned_from`, where the instants that are left do not show it: because
+/// there was no completed write then, or the newest one has a savepoint, which archiving passes over.
+fn archived_unseen(storage: &Storage, planned_from: &Timeline, now: &Timeline) -> Result<Option<String>> {
+    let newest = completed(planned_from).next_back().map_or("", |i| i.requested.as_str());
+    let begins_later = now.first_active().is_some_and(|first| first > newest);
+    if !begins_later || now.first_active() == planned_from.first_active() {
+        return Ok(None);
+    }
+    // The write with which it begins may also be the next one after those that were known.
+    let archived = newest_archived_write(storage, now.config())?;
+    Ok(archived.filter(|requested| requested.as_str() > newest))
 }
 
 /// Fails when a file group that a write changes is part of a clustering that was planned since `planned_from`. To be asked

@@ -124,6 +124,13 @@ impl Timeline {
         rest.get(..rest.partition_point(|(i, _)| i.requested == requested)).unwrap_or_default()
     }
 
+    /// The files of a savepoint of this write that was begun and not completed: its process was killed, or is at it.
+    pub fn files_of_begun_savepoint(&self, requested: &str) -> impl Iterator<Item = &ListedFile> {
+        let of_savepoint = || self.files_of(requested).iter().filter(|(i, _)| i.action == Action::Savepoint);
+        let is_completed = of_savepoint().any(|(i, _)| i.is_completed());
+        of_savepoint().filter(move |_| !is_completed).map(|(_, file)| file)
+    }
+
     /// Whether the action of this requested time is a log compaction, which completes as a delta commit.
     pub fn is_log_compaction(&self, requested: &str) -> bool {
         self.files_of(requested).iter().any(|(instant, _)| instant.action == Action::LogCompaction)

@@ -62,7 +62,11 @@ fn savepoints(instants: &[Instant]) -> HashSet<&str> {
     instants.iter().filter(|i| i.action == Action::Savepoint).map(|i| i.requested.as_str()).collect()
 }
 
-fn newest_archived_write(storage: &Storage, config: &TimelineConfig) -> Result<Option<String>> {
+/// The requested time of the newest write in the history.
+///
+/// # Errors
+/// `Corrupt` for a damaged history; `Storage`.
+pub fn newest_archived_write(storage: &Storage, config: &TimelineConfig) -> Result<Option<String>> {
     let history = HistoryReader::new(storage, config);
     let mut count = NEWEST;
     loop {

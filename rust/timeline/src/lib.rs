@@ -18,7 +18,7 @@ mod transitions;
 mod true_time;
 
 pub use active::Timeline;
-pub use first_active::INITIAL;
+pub use first_active::{INITIAL, newest_archived_write};
 pub use heartbeat::Heartbeat;
 pub use lock::{ExternalLease, ExternalLock, ExternalLockRequest, register_external_locks};
 pub use lock::{LastLease, LockGuard, WriterLease};

@@ -338,18 +338,43 @@ impl TimelineWriter {
         self.storage.sync()
     }
 
-    /// Removes all files of an action: the completed one first, by which it is visible. The caller holds the lock, under
-    /// which the timeline was loaded. Returns whether there were any.
+    /// Removes all files of an action: the completed one first, by which it is visible. With a write goes a savepoint of it
+    /// that was begun. The caller holds the lock, under which the timeline was loaded. Returns whether there were any.
     ///
     /// # Errors
     /// `Storage`.
     pub fn remove(&self, timeline: &Timeline, requested: &str, action: Action) -> Result<bool> {
         // The files of the action must be deleted, and that be durable, while the instant still says whose they are.
         self.storage.sync()?;
+        if action != Action::Savepoint {
+            for file in timeline.files_of_begun_savepoint(requested) {
+                self.storage.delete(&file.path)?;
+            }
+        }
+        self.delete_by_state(timeline, requested, action, [State::Completed, State::Inflight, State::Requested])
+    }
+
+    /// Removes a savepoint: the completed file last. Until then the savepoint stands, and afterwards nothing is left of it.
+    /// The caller holds the lock, under which the timeline was loaded. Returns whether there was one.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub fn remove_savepoint(&self, timeline: &Timeline, requested: &str) -> Result<bool> {
+        let states = [State::Inflight, State::Requested, State::Completed];
+        self.delete_by_state(timeline, requested, Action::Savepoint, states)
+    }
+
+    fn delete_by_state(
+        &self,
+        timeline: &Timeline,
+        requested: &str,
+        action: Action,
+        states: [State; 3],
+    ) -> Result<bool> {
         let files = timeline.files_of(requested);
         let of_action: Vec<_> =
             files.iter().filter(|(i, _)| i.action.completed_as() == action.completed_as()).collect();
-        for state in [State::Completed, State::Inflight, State::Requested] {
+        for state in states {
             for (_, file) in of_action.iter().filter(|(i, _)| i.state == state) {
                 self.storage.delete(&file.path)?;
             }

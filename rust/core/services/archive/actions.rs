@@ -135,7 +135,10 @@ fn in_avro(body: Bytes, instant: &Instant) -> Result<Bytes> {
 pub(super) fn delete_instants(storage: &Storage, timeline: &Timeline, actions: &[ActiveAction<'_>]) -> Result<()> {
     let mut actions: Vec<&ActiveAction<'_>> = actions.iter().collect();
     actions.sort_by(|a, b| a.completed.requested.cmp(&b.completed.requested));
-    let pending: Vec<&str> = actions.iter().flat_map(|a| a.paths(false)).collect();
+    let mut pending: Vec<&str> = actions.iter().flat_map(|a| a.paths(false)).collect();
+    // Nothing else would ever delete what is left of a savepoint whose process was killed.
+    let begun_savepoints = actions.iter().flat_map(|a| timeline.files_of_begun_savepoint(&a.completed.requested));
+    pending.extend(begun_savepoints.map(|file| file.path.as_str()));
     let (writes, others): (Vec<_>, Vec<_>) = actions.into_iter().partition(|a| a.completed.action.is_write());
     let mut completed: Vec<Vec<&str>> = vec![others.iter().flat_map(|a| a.paths(true)).collect()];
     completed.extend(writes.iter().map(|a| a.paths(true)));

@@ -58,8 +58,9 @@ fn serve(table: &HudiTable, options: &MetadataServiceOptions) -> Result<()> {
     let _span = tracing::info_span!("metadata_table_services", table = table.storage().uri()).entered();
     let writer = table.timeline_writer()?;
     let held = writer.lock().acquire()?;
-    // Another writer may have dropped the metadata table, or some of it.
-    let table = table.reload()?;
+    // Another writer may have dropped the metadata table, or some of it. Once the lock is lost, others serve it, and take
+    // back what is begun here: no file may come after that.
+    let table = table.reload()?.locked(&held);
     let partitions = table.config().complete_metadata_partitions();
     if !partitions.iter().any(|name| name == FILES) {
         return Ok(());

@@ -194,7 +194,7 @@ fn remove(writer: &TimelineWriter, instant: &str, completed: bool) -> Result<boo
         return Ok(false);
     }
     held.verify()?;
-    writer.remove(&timeline, instant, Action::Savepoint)
+    writer.remove_savepoint(&timeline, instant)
 }
 
 /// There is no savepoint of this commit.
