@@ -21,7 +21,8 @@ use self::shrink::{report, shrink};
 /// Seeds in the usual tests.
 const FEW: u64 = 300;
 /// Seeds that have found faults, and run in the usual tests too.
-const FOUND: [u64; 14] = [3048, 7317, 9507, 9826, 12215, 12228, 12279, 12526, 13178, 13512, 13626, 13633, 14094, 14172];
+const FOUND: [u64; 17] =
+    [3048, 7317, 8546, 9507, 9826, 12215, 12228, 12279, 12526, 13178, 13512, 13626, 13633, 14094, 14172, 18000, 18482];
 /// Seeds in all tests.
 const MANY: u64 = 20_000;
 /// Runs beside each other.

@@ -1,12 +1,17 @@
 //! What is archived, what is held back, and why.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+use std::collections::BTreeMap;
+
 use super::plan::Reason;
 use super::*;
+use crate::error::ErrorKind;
+use crate::format::avro::metadata::WriteStat;
 use crate::format::instant::{Action, Instant};
 use crate::services::clean::clean;
 use crate::services::test_table::TestTable;
 use crate::timeline::history::{HistoryReader, LoadMode};
+use crate::transaction::{Footprint, Intent, refuse_outdated};
 
 fn made(more: &[(&str, &str)]) -> TestTable {
     let mut options = vec![
@@ -117,6 +122,33 @@ fn a_savepoint_holds_back_unless_told_otherwise() {
         assert_eq!(plan.blockers.iter().any(|h| h.reason == Reason::Savepoint), beyond == "false");
         assert!(active(&made).contains(&saved.requested));
         assert_eq!(archived(&made)[..expected.len()], expected[..]);
+    }
+}
+
+#[test]
+fn a_write_sees_that_commits_which_it_does_not_know_were_archived() {
+    let stat = WriteStat {
+        partition_path: Some("other".into()),
+        file_id: Some("new".into()),
+        num_inserts: Some(1),
+        ..WriteStat::default()
+    };
+    let (intent, replaced) = (Intent { looks_keys_up: true, ..Intent::default() }, BTreeMap::new());
+    let write = Footprint::new(intent, std::slice::from_ref(&stat), &replaced);
+    for is_new in [true, false] {
+        let made = made(&[("hoodie.archive.beyond.savepoint", "true")]);
+        if !is_new {
+            let saved = made.commit("p", "saved", &["a"]);
+            made.savepoint(&saved, "p", &[]);
+        }
+        let planned_from = made.table.timeline().unwrap();
+        let check = || refuse_outdated(made.storage(), &planned_from, &made.table.timeline().unwrap(), "own", &write);
+        commits(&made, 1);
+        check().unwrap();
+        commits(&made, 6);
+        archive(&made.table).unwrap();
+        let e = check().unwrap_err();
+        assert!(e.kind() == ErrorKind::Conflict && e.is_outdated_plan(), "{e}");
     }
 }
 
