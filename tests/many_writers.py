@@ -34,6 +34,13 @@ OTHER = "other"
 """The name of a writer that is no process of ours."""
 Other = Callable[[Path], None]
 
+_AFTERWARDS = (
+    "due to heartbeat by concurrent writer/job",
+    "is not present as pending or already completed",
+    "Failed to rollback",
+)
+_CONFLICTS = ("conflict", "Not allowed to update the clustering file group", "Unable to acquire the lock")
+
 
 @dataclass
 class Plan:
@@ -56,6 +63,18 @@ class Plan:
     """Seconds between two reads. A server that does one request at a time has no time for writers without them."""
     by_ordering: bool = False
     """Whether rows have ordering values, none twice, so that these say which row of a key stays: if nobody waits."""
+
+
+def is_committed(said: str) -> bool:
+    """Whether Hudi says that what came after its commit failed: another process executes or executed the compaction or
+    the rollback. That the rows are there has to be looked at."""
+    return any(known in said for known in _AFTERWARDS)
+
+
+def is_conflict(said: str) -> bool:
+    """Whether Hudi says that somebody was faster, that a clustering has the file group, or that others had the lock
+    each time."""
+    return any(known in said for known in _CONFLICTS)
 
 
 def table_of(plan: Plan) -> hoodoo.Table:

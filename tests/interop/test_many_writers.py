@@ -13,7 +13,7 @@ import pytest
 from hoodoo import Table
 from tests.buckets import INDEX as BUCKETS
 from tests.interop.hudi import QUICK, Hudi
-from tests.many_writers import OTHER, Plan, rows, run
+from tests.many_writers import OTHER, Plan, is_committed, is_conflict, rows, run
 from tests.zookeeper_server import ZookeeperServer
 
 _UPSERTS = 40
@@ -30,18 +30,9 @@ _PATIENCE = {
 _MODE = "hoodie.write.concurrency.mode"
 _OPTIMISTIC = {_MODE: "OPTIMISTIC_CONCURRENCY_CONTROL"}
 _NON_BLOCKING = {_MODE: "NON_BLOCKING_CONCURRENCY_CONTROL", **BUCKETS}
-# What Hudi says when its write is committed, and the compaction or the rollback behind it is or was executed by another
-# process. That the rows are there is looked at afterwards.
-_AFTERWARDS = (
-    "due to heartbeat by concurrent writer/job",
-    "is not present as pending or already completed",
-    "Failed to rollback",
-)
 # What `verify` may say: a write that failed in Hudi has a heartbeat for two more minutes, and a clean after that rolls
 # it back; a rollback that Hudi failed at counts as under way for as long.
 _LEFT = ("warning: a write is pending", "warning: a rollback is pending")
-# What Hudi says when somebody was faster, when a clustering has the file group, or when others had the lock each time.
-_CONFLICTS = ("conflict", "Not allowed to update the clustering file group", "Unable to acquire the lock")
 
 
 @pytest.fixture
@@ -107,9 +98,9 @@ class _Hudi:
             writer.mode("append").save(self.plan.uri)
         except Py4JJavaError as error:
             said = str(error)
-            if any(known in said for known in _AFTERWARDS):
+            if is_committed(said):
                 return None
-            if not any(known in said for known in _CONFLICTS):
+            if not is_conflict(said):
                 raise
             return said
         return None
