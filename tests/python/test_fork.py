@@ -126,8 +126,11 @@ import os, time
 os.register_at_fork(before=lambda: time.sleep(0.05))
 """
     code = """
+stop = threading.Event()
+
+
 def work():
-    while True:
+    while not stop.is_set():
         table.to_arrow()
 
 
@@ -136,11 +139,13 @@ def child():
 
 
 table = make(1000)
-for _ in range(4):
-    threading.Thread(target=work, daemon=True).start()
+threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
+[thread.start() for thread in threads]
 for _ in range(5):
     time.sleep(0.02)
     ended(fork(child))
+stop.set()
+[thread.join() for thread in threads]
 print("ended")
 """
     assert run(tmp_path / "t", code, hook) == "ended\n"
