@@ -77,7 +77,9 @@ def main() -> int:
         return 1
     missed = []
     found_out = {guard["name"] for guard in guards if not guard.get("is_open")}
-    seeds = {guard["name"]: guard.get("seeds", "0..20000") for guard in guards}
+    # A guard in two files may have them in either.
+    seeds = dict.fromkeys((guard["name"] for guard in guards), "0..20000")
+    seeds |= {guard["name"]: guard["seeds"] for guard in guards if "seeds" in guard}
     for name, usual in seeds.items():
         if name not in (given.names or found_out):
             continue
