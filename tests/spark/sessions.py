@@ -119,10 +119,10 @@ def cluster() -> Iterator[str]:
 def session() -> Iterator[Any]:
     """Runs the session that `HOODOO_TEST_SPARK` names."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Workers import what tests define.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_PROJECT), os.environ.get("PYTHONPATH"))))
     if KIND == "classic":
         from pyspark import SparkConf, SparkContext
-
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_PROJECT), os.environ.get("PYTHONPATH"))))
 
         if SparkContext._active_spark_context is not None:
             raise RuntimeError("another test has a Spark in this process: run tests/spark in a process of its own")

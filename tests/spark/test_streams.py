@@ -14,6 +14,7 @@ import hoodoo
 import hoodoo.spark
 from hoodoo.spark import streams
 from hoodoo.stream_checkpoint import last_batch
+from tests.spark import sessions
 
 SPARK = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 OPTIONS = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
@@ -205,6 +206,11 @@ def test_a_stream_is_named_by_its_query(spark: Any, tmp_path: Path):
     for _ in range(2):
         writer = stream.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "c"))
         query = writer.trigger(availableNow=True).start()
+        if sessions.KIND == "connect":
+            # It does not say the id.
+            with pytest.raises(Exception, match=r"has no name: pass identifier="):
+                query.awaitTermination()
+            return
         query.awaitTermination()
         ids.append(query.id)
     assert ids[0] == ids[1]

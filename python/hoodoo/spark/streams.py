@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from hoodoo.distributed.write import write_rows
@@ -102,7 +103,7 @@ def write_stream_batch(  # noqa: PLR0917 - those of `write`, after those of Spar
 
     Raises:
         InvalidOptionError: The stream has no name, or its function writes a micro-batch to the table a second time
-            under the same name (Spark Connect does not tell runs of a query apart: there, nothing is written).
+            under the same name.
         UnsupportedError: The operation is `delete_partition`.
         HudiError: As `write`.
 
@@ -144,6 +145,8 @@ def write_stream_batch(  # noqa: PLR0917 - those of `write`, after those of Spar
     return commit
 
 
+_WORKER_OF_CONNECT = "SPARK_CONNECT_LOCAL_URL"
+"""Variable of the environment that the process has in which Spark Connect calls the function of a query."""
 _WRITTEN: dict[tuple[str, str, str], int] = {}
 """The newest micro-batch of each run of a query that is in a table, by run, table and name of the stream."""
 
@@ -180,7 +183,9 @@ def _query_id(spark: SparkSession) -> str | None:
 
 
 def _run_of_query(spark: SparkSession) -> str | None:
-    """What tells one start of a query from the next: its group of jobs."""
+    """What tells one start of a query from the next: its group of jobs; on Spark Connect, its function's process."""
+    if _WORKER_OF_CONNECT in os.environ:
+        return f"process {os.getpid()}"
     return None if _query_id(spark) is None else _local_property(spark, "spark.jobGroup.id")
 
 
