@@ -88,7 +88,7 @@ def test_two_hundred_upserts_each_on_a_disk(tmp_path: Path, kind: str, locked: b
 def test_two_hundred_upserts_each_in_an_object_store(
     fast_server: MemoryS3, kind: str, locked: bool, same_keys: bool, apart: bool
 ):
-    # Moto answers all seven processes in one, and would be what the slowest upsert waits for.
+    # Moto takes so long for a request that seven processes would measure it.
     options, uri = ON_S3 if locked else {}, f"s3://{BUCKET}/{kind}-{locked}-{same_keys}-{apart}"
     plan = Plan(
         uri,
